@@ -1,0 +1,8 @@
+"""Frozen feature extractors."""
+
+from fedcof.backbones.backbone import Backbone, BackboneError
+from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.backbones.registry import BACKBONES, get
+from fedcof.backbones.squeezenet1_1 import squeezenet
+
+__all__ = ["BACKBONES", "Backbone", "BackboneError", "Preprocessing", "get", "squeezenet"]

@@ -1,0 +1,107 @@
+"""What a backbone wants of an image."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+ImageArray = NDArray[np.uint8]
+
+_RESAMPLING = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """From an RGB image of any size to the tensor that a network was trained on.
+
+    The image is resized to a square, its channels are put in the network's order, and every
+    channel becomes ``(value - mean) / scale``. The defaults are those of torchvision's ImageNet
+    models.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the network's input, in pixels.
+    resampling : {"bilinear", "bicubic", "lanczos", "nearest"}
+        Filter of the resize, antialiased as in Pillow.
+    color_order : {"RGB", "BGR"}
+        Order of the network's input channels.
+    mean, scale : tuple of 3 floats
+        Per channel, in the network's order, for pixel values from 0 to 255.
+
+    Raises
+    ------
+    ValueError
+        If a field has a value that no image can be prepared with; the field is named.
+    """
+
+    size: int = 224
+    resampling: Literal["bilinear", "bicubic", "lanczos", "nearest"] = "bilinear"
+    color_order: Literal["RGB", "BGR"] = "RGB"
+    mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
+    scale: tuple[float, float, float] = (58.395, 57.12, 57.375)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"Preprocessing.size must be at least 1 pixel, not {self.size}")
+        if self.resampling not in _RESAMPLING:
+            raise ValueError(
+                f"Preprocessing.resampling must be one of {', '.join(_RESAMPLING)}, "
+                f"not {self.resampling!r}"
+            )
+        if self.color_order not in ("RGB", "BGR"):
+            raise ValueError(
+                f"Preprocessing.color_order must be RGB or BGR, not {self.color_order!r}"
+            )
+        for field in ("mean", "scale"):
+            values = np.asarray(getattr(self, field), dtype=np.float64)
+            if values.shape != (3,) or not np.isfinite(values).all():
+                raise ValueError(
+                    f"Preprocessing.{field} must be 3 finite numbers, one a channel, "
+                    f"not {getattr(self, field)!r}"
+                )
+        if min(self.scale) <= 0:
+            raise ValueError(f"Preprocessing.scale must be positive, not {self.scale!r}")
+
+    def __call__(self, image: ImageArray) -> NDArray[np.float32]:
+        """Prepare one image.
+
+        Parameters
+        ----------
+        image : (height, width, 3) uint8 array
+            RGB pixels.
+
+        Returns
+        -------
+        (3, size, size) float32 array
+
+        Raises
+        ------
+        ValueError
+            If ``image`` is not an RGB uint8 array.
+        """
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+            raise ValueError(
+                f"expected an RGB image, a (height, width, 3) uint8 array, not a {image.shape} "
+                f"{image.dtype} array; fedcof.data.read_image makes one from any image"
+            )
+        if image.shape[:2] != (self.size, self.size):
+            resized = Image.fromarray(image).resize(
+                (self.size, self.size), _RESAMPLING[self.resampling]
+            )
+            image = np.asarray(resized)
+        if self.color_order == "BGR":
+            image = image[:, :, ::-1]
+        mean = np.asarray(self.mean, dtype=np.float32)[:, None, None]
+        inverse_scale = (1 / np.asarray(self.scale)).astype(np.float32)[:, None, None]
+        tensor = np.empty((3, self.size, self.size), dtype=np.float32)
+        np.subtract(image.transpose(2, 0, 1), mean, out=tensor)
+        tensor *= inverse_scale
+        return tensor

