@@ -1,0 +1,239 @@
+"""The linear head and its closed-form solution."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors import numpy as safetensors
+from scipy import linalg
+
+from fedcof.errors import HeadError, SingularScatterWarning
+from fedcof.scatter import rounding
+
+if TYPE_CHECKING:
+    import torch
+
+
+def solve_head(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the normalised rows of ``W = G^-1 B`` (eq. sol-ridge, classifier-init).
+
+    Parameters
+    ----------
+    gram : ndarray of float64, shape (dim, dim)
+        G with its regulariser, symmetric.
+    sums : ndarray of float64, shape (classes, dim)
+        B, the sum of the features of every class.
+
+    Returns
+    -------
+    ndarray of float64, shape (classes, dim)
+        By Cholesky; where G is not positive definite, or so badly conditioned that rounding is all
+        that would come out, the minimum-norm solution by eigendecomposition.
+
+    Warns
+    -----
+    SingularScatterWarning
+        If the minimum-norm solution was taken.
+    """
+    try:
+        factor, lower = linalg.cho_factor(gram, lower=True)
+    except linalg.LinAlgError:
+        return normalize_rows(_minimum_norm(gram, sums))
+    norm = float(np.abs(gram).sum(axis=0).max())
+    reciprocal_condition, _ = linalg.lapack.dpocon(factor, norm, uplo="L")
+    if reciprocal_condition < rounding(1.0, len(gram)):
+        return normalize_rows(_minimum_norm(gram, sums))
+    return normalize_rows(linalg.cho_solve((factor, lower), sums.T).T)
+
+
+def _minimum_norm(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    values, vectors = linalg.eigh(gram)
+    kept = values > rounding(values[-1], len(values))
+    warnings.warn(
+        f"the scatter matrix has rank {kept.sum()} of {len(values)}: the minimum-norm solution is "
+        "taken; more shrinkage, or more means per client, would make it definite",
+        SingularScatterWarning,
+        stacklevel=4,
+    )
+    basis = vectors[:, kept]
+    return np.asarray((sums @ basis / values[kept]) @ basis.T)
+
+
+def normalize_rows(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rows at length 1, so that large classes do not win by size (algorithm 1).
+
+    A row of zeros stays.
+    """
+    norms = np.linalg.norm(weight, axis=1, keepdims=True)
+    return weight / np.where(norms > 0, norms, 1.0)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a head comes from.
+
+    Parameters
+    ----------
+    method : str
+        The method's name.
+    hyperparameters : mapping of str to number or str
+        Its settings.
+    clients, samples : int
+        How many there were.
+    bytes : int
+        What the clients sent, by the paper's formulas.
+    """
+
+    method: str
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    clients: int = 0
+    samples: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class LinearHead:
+    """A linear classifier over the features of a frozen backbone.
+
+    Parameters
+    ----------
+    weight : ndarray of float, shape (classes, dim)
+        One row a class.
+    classes : ndarray of int or str, shape (classes,)
+        The labels in ascending order.
+    bias : ndarray of float, shape (classes,), optional
+        None for the methods that have none.
+    provenance : Provenance, optional
+        Where the head comes from.
+
+    Raises
+    ------
+    HeadError
+        If the shapes do not fit, there is no class, or a number is not finite.
+    """
+
+    weight: NDArray[np.floating[Any]]
+    classes: NDArray[Any]
+    bias: NDArray[np.floating[Any]] | None = None
+    provenance: Provenance | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight.ndim != 2 or len(self.weight) != len(self.classes) or not self.weight.size:
+            raise HeadError(
+                f"a weight of shape {self.weight.shape} for {len(self.classes)} classes; expected "
+                "(classes, dim)"
+            )
+        if self.bias is not None and self.bias.shape != (len(self.classes),):
+            raise HeadError(f"a bias of shape {self.bias.shape} for {len(self.classes)} classes")
+        if not all(np.isfinite(a).all() for a in (self.weight, self.bias) if a is not None):
+            raise HeadError("the weight or the bias holds NaN or infinity")
+
+    @property
+    def dim(self) -> int:
+        """The length of a feature, d."""
+        return int(self.weight.shape[1])
+
+    def decision_function(self, features: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the score of every class, shape (n, classes), for features of shape (n, dim).
+
+        Raises
+        ------
+        HeadError
+            If the features have another length.
+        """
+        array = np.asarray(features)
+        if array.ndim != 2 or array.shape[1] != self.dim:
+            raise HeadError(f"features of shape {array.shape}, this head takes (n, {self.dim})")
+        scores = array @ self.weight.T
+        return np.asarray(scores if self.bias is None else scores + self.bias)
+
+    def predict(self, features: ArrayLike) -> NDArray[Any]:
+        """Return the label of the highest score for features of shape (n, dim)."""
+        return np.asarray(self.classes[self.decision_function(features).argmax(axis=1)])
+
+    def score(self, features: ArrayLike, labels: ArrayLike) -> float:
+        """Return the accuracy, a number from 0 to 1."""
+        return float(np.mean(self.predict(features) == np.asarray(labels)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the head to a safetensors file that `load` reads."""
+        arrays = {"weight": np.ascontiguousarray(self.weight)}
+        if self.bias is not None:
+            arrays["bias"] = np.ascontiguousarray(self.bias)
+        metadata = {"format": _FORMAT, "classes": json.dumps(self.classes.tolist())}
+        if self.provenance is not None:
+            metadata["provenance"] = json.dumps(asdict(self.provenance), sort_keys=True)
+        Path(path).write_bytes(safetensors.save(arrays, metadata))
+
+    @classmethod
+    def load(cls, path: str | Path) -> LinearHead:
+        """Read a head that `save` wrote.
+
+        Raises
+        ------
+        HeadError
+            If the file is truncated, corrupt or not a head.
+        FileNotFoundError
+            If there is no such file.
+        """
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if metadata.get("format") != _FORMAT:
+                raise HeadError(f"{path} is not a head of fedcof but {metadata.get('format')!r}")
+            provenance = metadata.get("provenance")
+            return cls(
+                classes=np.asarray(json.loads(metadata["classes"])),
+                provenance=Provenance(**json.loads(provenance)) if provenance else None,
+                **arrays,
+            )
+        except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise HeadError(f"{path} is not a whole head ({type(error).__name__}); save it again") from None
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write an ONNX model: ``features`` (n, dim) float32 to ``scores`` (n, classes).
+
+        The labels are in the model's metadata under ``classes``, as JSON.
+        """
+        from onnx import TensorProto, checker, helper, numpy_helper, save_model
+
+        bias = np.zeros(len(self.classes)) if self.bias is None else self.bias
+        graph = helper.make_graph(
+            [helper.make_node("Gemm", ["features", "weight", "bias"], ["scores"], transB=1)],
+            "fedcof-head",
+            [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", self.dim])],
+            [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", len(self.classes)])],
+            [
+                numpy_helper.from_array(self.weight.astype(np.float32), "weight"),
+                numpy_helper.from_array(bias.astype(np.float32), "bias"),
+            ],
+        )
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="fedcof", ir_version=8
+        )
+        helper.set_model_props(model, {"classes": json.dumps(self.classes.tolist())})
+        checker.check_model(model)
+        save_model(model, path)
+
+    def to_torch(self) -> torch.nn.Linear:
+        """Return the head as a ``torch.nn.Linear`` in float32; needs torch."""
+        import torch
+
+        layer = torch.nn.Linear(self.dim, len(self.classes), bias=self.bias is not None)
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor(self.weight))
+            if self.bias is not None:
+                layer.bias.copy_(torch.tensor(self.bias))
+        return layer
+
+
+_FORMAT = "fedcof-head-1"

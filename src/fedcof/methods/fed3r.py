@@ -1,0 +1,48 @@
+"""Fed3R: federated ridge regression (Fani et al., 2024; eq. sol-ridge)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.heads import solve_head
+from fedcof.methods.base import Method, check_two_classes
+from fedcof.scatter import add_to_diagonal
+from fedcof.summaries import Gram, Summary, merge, summarize_gram
+
+
+@dataclass(frozen=True)
+class Fed3R(Method[Gram]):
+    """Ridge regression on one-hot labels, exact for any partition of the data.
+
+    Parameters
+    ----------
+    ridge : float, default 0.01
+        lambda.
+    """
+
+    name: ClassVar[str] = "fed3r"
+    summary_type: ClassVar[type[Summary]] = Gram
+
+    ridge: float = 0.01
+
+    def summarize(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+    ) -> Gram:
+        """Return the Gram matrix of all features and the sum of every class."""
+        return summarize_gram(features, labels, client_id=client_id)
+
+    def _solve(self, parts: Sequence[Gram]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
+        merged = merge(parts)
+        check_two_classes(merged.classes)
+        gram = add_to_diagonal(np.array(merged.gram, dtype=np.float64), self.ridge)
+        return solve_head(gram, merged.sums.astype(np.float64)), merged.classes, None

@@ -1,0 +1,91 @@
+"""FedCOF: covariances for free (algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.heads import solve_head
+from fedcof.methods.base import Method, check_two_classes
+from fedcof.scatter import ClassStatistics
+from fedcof.summaries import ClassMeans, Summary, summarize
+
+Scatter = Literal["within", "between", "both"]
+
+
+@dataclass(frozen=True)
+class FedCOF(Method[ClassMeans]):
+    """A classifier from class means and the covariances that their variance tells.
+
+    The client sends what FedNCM's sends. The server estimates every class's covariance from the
+    clients' means (eq. final-cov-estimate), and solves with the within-class scatter in place of the
+    Gram matrix (eq. classifier-init).
+
+    Parameters
+    ----------
+    shrinkage : float, default 1.0
+        gamma, added to the diagonal of every class's covariance.
+    scatter : {"within", "between", "both"}, default "within"
+        Which scatter goes into G beside ``N mu_g mu_g^T``; the paper's ablation. Between-class
+        scatter alone has the rank of the classes and gets no shrinkage, which belongs to the
+        covariances.
+    means_per_class : int, default 1
+        How many means of disjoint random sets a client sends for a class (appendix D).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> method = FedCOF()
+    >>> sites = []
+    >>> for name in ("a", "b", "c"):
+    ...     labels = rng.integers(2, size=20)
+    ...     features = rng.normal(size=(20, 4)) + 3.0 * labels[:, None]
+    ...     sites.append(method.summarize(features, labels, client_id=name))
+    >>> method.solve(sites).weight.shape
+    (2, 4)
+    """
+
+    name: ClassVar[str] = "fedcof"
+    summary_type: ClassVar[type[Summary]] = ClassMeans
+
+    shrinkage: float = 1.0
+    scatter: Scatter = "within"
+    means_per_class: int = 1
+
+    def __post_init__(self) -> None:
+        if self.scatter not in get_args(Scatter):
+            raise ValueError(f"scatter must be one of {get_args(Scatter)}, not {self.scatter!r}")
+        if self.shrinkage < 0:
+            raise ValueError(f"shrinkage must not be negative, it is {self.shrinkage}")
+
+    def summarize(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+    ) -> ClassMeans:
+        """Return the mean (or means) and the count of every class."""
+        return summarize(
+            features,
+            labels,
+            means_per_class=self.means_per_class,
+            rng=rng,
+            client_id=client_id,
+        )
+
+    def _solve(self, parts: Sequence[ClassMeans]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
+        statistics = ClassStatistics.of(parts)
+        check_two_classes(statistics.classes)
+        gram = statistics.total * np.outer(statistics.global_mean, statistics.global_mean)
+        if self.scatter != "between":
+            gram += statistics.within(self.shrinkage)
+        if self.scatter != "within":
+            gram += statistics.between()
+        sums = statistics.class_counts[:, None] * statistics.class_means
+        return solve_head(gram, sums), statistics.classes, None

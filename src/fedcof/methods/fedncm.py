@@ -1,0 +1,47 @@
+"""FedNCM: the class means themselves (Legate et al., 2023; eq. fedncm)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.heads import normalize_rows
+from fedcof.methods.base import Method, check_two_classes
+from fedcof.scatter import ClassStatistics
+from fedcof.summaries import ClassMeans, Summary, summarize
+
+
+@dataclass(frozen=True)
+class FedNCM(Method[ClassMeans]):
+    """The nearest class mean by inner product: ``W_c = mu_c / |mu_c|``.
+
+    Examples
+    --------
+    >>> method = FedNCM()
+    >>> site = method.summarize(np.array([[0.0, 1.0], [2.0, 0.0]]), ["cat", "dog"])
+    >>> method.solve([site]).predict([[3.0, 1.0]])
+    array(['dog'], dtype='<U3')
+    """
+
+    name: ClassVar[str] = "fedncm"
+    summary_type: ClassVar[type[Summary]] = ClassMeans
+
+    def summarize(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+    ) -> ClassMeans:
+        """Return the mean and the count of every class."""
+        return summarize(features, labels, client_id=client_id)
+
+    def _solve(self, parts: Sequence[ClassMeans]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
+        statistics = ClassStatistics.of(parts)
+        check_two_classes(statistics.classes)
+        return normalize_rows(statistics.class_means), statistics.classes, None

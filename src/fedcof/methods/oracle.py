@@ -1,0 +1,89 @@
+"""FedCOF on covariances that the clients send: the oracle and its two cheap relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.heads import solve_head
+from fedcof.methods.base import Method, check_two_classes
+from fedcof.scatter import add_to_diagonal
+from fedcof.summaries import (
+    ClassCovariances,
+    ClassMoments,
+    ClassSphericalVariances,
+    ClassVariances,
+    Summary,
+    class_distributions,
+)
+
+M = TypeVar("M", bound=ClassMoments)
+
+
+@dataclass(frozen=True)
+class _SharedCovariances(Method[M]):
+    """The solution of FedCOF with covariances that are pooled, not estimated.
+
+    Parameters
+    ----------
+    shrinkage : float, default 1.0
+        gamma, added to the diagonal of every class's covariance.
+    """
+
+    shrinkage: float = 1.0
+
+    def summarize(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+    ) -> M:
+        """Return mean, count and covariance of every class."""
+        summary: M = self.summary_type.summarize(features, labels, client_id=client_id)  # type: ignore[attr-defined]
+        return summary
+
+    def _solve(self, parts: Sequence[M]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
+        labels, sums, counts = [], [], []
+        within = np.float64(0.0)
+        for label, count, mean, covariance in class_distributions(parts):
+            labels.append(label)
+            sums.append(count * mean)
+            counts.append(count)
+            within = within + (count - 1) * covariance
+        classes, total = np.array(labels), sum(counts)
+        check_two_classes(classes)
+        global_mean = np.sum(sums, axis=0) / total
+        gram = total * np.outer(global_mean, global_mean)
+        gram += parts[0].as_matrix(within, len(global_mean))
+        add_to_diagonal(gram, self.shrinkage * (total - len(classes)))
+        return solve_head(gram, np.array(sums)), classes, None
+
+
+@dataclass(frozen=True)
+class FedCOFOracle(_SharedCovariances[ClassCovariances]):
+    """FedCOF on full covariances from every client, pooled by eq. cov_aggregate."""
+
+    name: ClassVar[str] = "fedcof-oracle"
+    summary_type: ClassVar[type[Summary]] = ClassCovariances
+
+
+@dataclass(frozen=True)
+class FedCOFDiagonal(_SharedCovariances[ClassVariances]):
+    """FedCOF on the diagonals of the clients' covariances (appendix, additional ablations)."""
+
+    name: ClassVar[str] = "fedcof-diagonal"
+    summary_type: ClassVar[type[Summary]] = ClassVariances
+
+
+@dataclass(frozen=True)
+class FedCOFSpherical(_SharedCovariances[ClassSphericalVariances]):
+    """FedCOF on the mean variances of the clients (appendix, additional ablations)."""
+
+    name: ClassVar[str] = "fedcof-spherical"
+    summary_type: ClassVar[type[Summary]] = ClassSphericalVariances

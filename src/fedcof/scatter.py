@@ -1,0 +1,226 @@
+"""Within- and between-class scatter, from class means alone.
+
+The matrix of equation sol-with-cov falls into three parts, ``G = G_with + G_btw + N mu_g mu_g^T``.
+Each is a weighted sum of outer products, so each is one product of a centred, scaled matrix with
+itself: the server never holds a (dim, dim) matrix for every class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from fedcof.errors import SummaryError
+from fedcof.summaries import ClassMeans, merge
+from fedcof.summaries.features import blocks, indicator
+
+_BLOCK_BYTES = 8 << 20
+"""Size of a block in the product: long enough for BLAS, small beside the means."""
+
+_MANY = 8
+"""So many rows a dimension are enough to make a scatter definite whatever the rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassStatistics:
+    """All class means of a federation, in the paper's letters.
+
+    Parameters
+    ----------
+    means : ndarray of float, shape (num_means, dim)
+        Every mean that arrived, mu_kc.
+    counts : ndarray of int64, shape (num_means,)
+        The samples behind each, n_kc.
+    class_index : ndarray of int64, shape (num_means,)
+        The class of each, as an index into `classes`.
+    classes : ndarray, shape (classes,)
+        The labels in ascending order.
+    class_means : ndarray of float64, shape (classes, dim)
+        mu_c.
+    class_counts : ndarray of int64, shape (classes,)
+        N_c.
+    """
+
+    means: NDArray[np.floating[Any]]
+    counts: NDArray[np.int64]
+    class_index: NDArray[np.int64]
+    classes: NDArray[Any]
+    class_means: NDArray[np.float64]
+    class_counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, summaries: Iterable[ClassMeans]) -> ClassStatistics:
+        """Gather the means of the clients, in the order of their ids, and average them by class.
+
+        Raises
+        ------
+        SummaryError
+            If there is no summary, two do not fit together, or a client appears twice.
+        """
+        merged = merge(summaries)
+        if not isinstance(merged, ClassMeans):
+            raise SummaryError("kind", f"class means are needed, not a {merged.kind!r}")
+        classes, class_index = np.unique(merged.classes, return_inverse=True)
+        class_means, class_counts = average_by_class(
+            merged.means, merged.counts, class_index, len(classes)
+        )
+        return cls(
+            merged.means, merged.counts, class_index, classes, class_means, class_counts
+        )
+
+    @property
+    def total(self) -> int:
+        """The number of samples, N."""
+        return int(self.class_counts.sum())
+
+    @property
+    def means_per_class(self) -> NDArray[np.int64]:
+        """The number of means that arrived for every class, K_c."""
+        return np.bincount(self.class_index, minlength=len(self.classes))
+
+    @property
+    def global_mean(self) -> NDArray[np.float64]:
+        """The mean of all samples, mu_g."""
+        return self.class_counts @ self.class_means / self.total
+
+    def within(self, shrinkage: float) -> NDArray[np.float64]:
+        """Return G_with of the estimated covariances, sum of (N_c - 1) Sigma_c (eq. classifier-init).
+
+        Sigma_c is the estimate of eq. final-cov-estimate. A class with one mean has no estimate and
+        gives its shrinkage only.
+        """
+        weights = (self.class_counts - 1) / np.maximum(1, self.means_per_class - 1)
+        scatter = weighted_scatter(
+            self.means, self.counts * weights[self.class_index], self.class_means, self.class_index
+        )
+        return add_to_diagonal(scatter, shrinkage * (self.total - len(self.classes)))
+
+    def between(self) -> NDArray[np.float64]:
+        """Return G_btw, the scatter of the class means about the global mean (eq. sol-with-cov)."""
+        everything = np.zeros(len(self.classes), dtype=np.int64)
+        return weighted_scatter(
+            self.class_means, self.class_counts, self.global_mean[None], everything
+        )
+
+
+def average_by_class(
+    means: NDArray[np.floating[Any]],
+    counts: NDArray[np.int64],
+    class_index: NDArray[np.integer[Any]],
+    num_classes: int,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return mu_c, shape (num_classes, dim), and N_c, shape (num_classes,) (eq. fedncm)."""
+    sums = np.zeros((num_classes, means.shape[1]))
+    for rows, block in blocks(means):
+        sums += indicator(class_index[rows], num_classes, counts[rows].astype(np.float64)) @ block
+    class_counts = np.zeros(num_classes, dtype=np.int64)
+    np.add.at(class_counts, class_index, counts)
+    return sums / class_counts[:, None], class_counts
+
+
+def weighted_scatter(
+    rows: NDArray[np.floating[Any]],
+    weights: NDArray[Any],
+    centres: NDArray[np.float64],
+    centre_index: NDArray[np.integer[Any]],
+) -> NDArray[np.float64]:
+    """Return the sum over i of ``weights[i] x x^T`` with ``x = rows[i] - centres[centre_index[i]]``.
+
+    Many rows in float32 are centred and multiplied in float32, block by block, and accumulated in
+    float64. Rounding a centre is harmless: an error e of a class mean adds ``N_c e e^T``, which is of
+    second order. Few rows are multiplied in float64, which costs little then, and keeps the null
+    space of a singular scatter clean.
+    """
+    dim = rows.shape[1]
+    dtype = rows.dtype if len(rows) > _MANY * dim else np.dtype(np.float64)
+    centres, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
+    scatter = np.zeros((dim, dim))
+    step = max(1, _BLOCK_BYTES // (dtype.itemsize * dim))
+    for start in range(0, len(rows), step):
+        block = slice(start, start + step)
+        deviations = np.subtract(rows[block], centres[centre_index[block]], dtype=dtype)
+        deviations *= scales[block, None]
+        scatter += deviations.T @ deviations
+    return scatter
+
+
+def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:
+    """Add a multiple of the identity, in place."""
+    matrix.flat[:: len(matrix) + 1] += value
+    return matrix
+
+
+def condition_number(scatter: NDArray[np.float64]) -> float:
+    """Return the largest eigenvalue over the smallest that is not zero (section 4.3).
+
+    Zero is what rounding cannot tell from it: ``dim * eps`` times the largest.
+    """
+    values = linalg.eigvalsh(scatter)
+    positive = values[values > rounding(values[-1], len(values))]
+    return float(positive[-1] / positive[0]) if len(positive) else float("nan")
+
+
+def rounding(largest: float, dim: int) -> float:
+    """Return the size of an eigenvalue that rounding cannot tell from zero."""
+    return float(dim * np.finfo(np.float64).eps * largest)
+
+
+def estimate_class_covariances(
+    summaries: Iterable[ClassMeans], shrinkage: float = 0.0
+) -> Mapping[int | str, NDArray[np.float64]]:
+    """Return the unbiased estimate of every class's covariance from class means alone.
+
+    With K_c means of class c, it is the sum of ``n_kc (mu_kc - mu_c)(mu_kc - mu_c)^T`` over
+    ``K_c - 1``, plus ``shrinkage`` times the identity (eq. cov-estimate, final-cov-estimate).
+
+    Parameters
+    ----------
+    summaries : iterable of ClassMeans
+        What the clients sent.
+    shrinkage : float, default 0.0
+        gamma.
+
+    Returns
+    -------
+    mapping of label to ndarray of float64, shape (dim, dim)
+        Each matrix is made when it is asked for. A class with one mean has no estimate: its matrix
+        is the shrinkage alone.
+
+    Raises
+    ------
+    SummaryError
+        If there is no summary, two do not fit together, or a client appears twice.
+    """
+    return _ClassCovariances(ClassStatistics.of(summaries), shrinkage)
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
+    statistics: ClassStatistics
+    shrinkage: float
+
+    def __len__(self) -> int:
+        return len(self.statistics.classes)
+
+    def __iter__(self) -> Iterator[int | str]:
+        return iter(self.statistics.classes.tolist())
+
+    def __getitem__(self, label: int | str) -> NDArray[np.float64]:
+        found = np.flatnonzero(self.statistics.classes == label)
+        if len(found) == 0:
+            raise KeyError(label)
+        mine = np.flatnonzero(self.statistics.class_index == found[0])
+        counts = self.statistics.counts[mine]
+        means = self.statistics.means[mine].astype(np.float64)
+        covariance = weighted_scatter(
+            means,
+            counts / max(1, len(mine) - 1),
+            self.statistics.class_means[found],
+            np.zeros(len(mine), dtype=np.int64),
+        )
+        return add_to_diagonal(covariance, self.shrinkage)

@@ -1,0 +1,33 @@
+"""What a client may send: frozen, checked, mergeable, sized in bytes; one file a statistic."""
+
+from fedcof.summaries.base import Summary, check_classes, from_bytes, load, merge, ordered
+from fedcof.summaries.class_means import ClassMeans, Summarizer, summarize
+from fedcof.summaries.class_moments import (
+    ClassCovariances,
+    ClassDistribution,
+    ClassMoments,
+    ClassSphericalVariances,
+    ClassVariances,
+    class_distributions,
+)
+from fedcof.summaries.gram import Gram, summarize_gram
+
+__all__ = [
+    "ClassCovariances",
+    "ClassDistribution",
+    "ClassMeans",
+    "ClassMoments",
+    "ClassSphericalVariances",
+    "ClassVariances",
+    "Gram",
+    "Summarizer",
+    "Summary",
+    "check_classes",
+    "class_distributions",
+    "from_bytes",
+    "load",
+    "merge",
+    "ordered",
+    "summarize",
+    "summarize_gram",
+]

@@ -1,0 +1,354 @@
+"""What every summary has in common: checks, order, size in bytes, the wire.
+
+A summary is all that leaves a client. The laws:
+
+- a summary is checked where it is made and again where it arrives, by the same code;
+- ``merge`` is associative and commutative, and solving from a merged summary equals solving from
+  its parts (to the last bit for class means, to rounding for summaries that add up);
+- whatever the order of arrival, the server goes through the clients in the order of their ids.
+
+A new statistic is a new subclass in a file of its own: its arrays as dataclass fields, their shapes
+in ``axes``, and how several become one in ``_merge``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from fedcof.errors import SummaryError
+
+SCHEMA = 1
+"""Version of the wire format; a reader refuses any other."""
+
+S = TypeVar("S", bound="Summary")
+
+_KINDS: dict[str, type[Summary]] = {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Summary(ABC):
+    """What one client, or several after ``merge``, let the server know.
+
+    Parameters
+    ----------
+    classes : ndarray of int or str, shape (rows,)
+        The class of every row of the statistics.
+    counts : ndarray of int64, shape (rows,)
+        The number of samples behind every row, at least 1.
+    client_ids : tuple of str
+        The clients behind this summary in ascending order. ``""`` is a client without a name: such
+        clients come first, in the order given, and are never taken for one another.
+
+    Raises
+    ------
+    SummaryError
+        If an array has another shape or type than declared, a value is not finite, a count is below
+        1, or there is no row at all.
+    """
+
+    kind: ClassVar[str]
+    """The name on the wire."""
+    axes: ClassVar[dict[str, tuple[str, ...]]]
+    """The float arrays of the statistic, each with the names of its axes."""
+
+    classes: NDArray[Any]
+    counts: NDArray[np.int64]
+    client_ids: tuple[str, ...] = ("",)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            _KINDS[cls.kind] = cls
+
+    def __post_init__(self) -> None:
+        try:
+            self._check()
+        except SummaryError as error:
+            name = self.client_ids[0] if len(self.client_ids) == 1 else ""
+            raise SummaryError(error.code, error.message, client_id=name) from None
+
+    def _check(self) -> None:
+        self._set("client_ids", tuple(str(name) for name in self.client_ids))
+        if not self.client_ids or any(b < a for a, b in pairwise(self.client_ids)):
+            raise SummaryError("client-ids", "the client ids must be in ascending order, at least one")
+        self._set("classes", as_labels(self.classes))
+        self._set("counts", _as_counts(self.counts))
+        sizes = {"rows": len(self.classes), "clients": len(self.client_ids)}
+        if sizes["rows"] == 0:
+            raise SummaryError("empty", "there is no class in this summary: the client has no samples")
+        if len(self.counts) != sizes["rows"]:
+            raise SummaryError("shape", f"{sizes['rows']} classes but {len(self.counts)} counts")
+        for name, axes in self.axes.items():
+            self._set(name, _as_statistic(name, getattr(self, name), axes, sizes))
+
+    def _set(self, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            value = value.view()
+            value.flags.writeable = False
+        object.__setattr__(self, name, value)
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """The length of a feature, d."""
+
+    @property
+    def total(self) -> int:
+        """The number of samples behind this summary."""
+        return int(self.counts.sum())
+
+    @property
+    def formula_bytes(self) -> int:
+        """The communication cost by the paper's formulas (appendix C): 4 bytes for every number.
+
+        The counts are not in the formulas, as in the paper.
+        """
+        return 4 * sum(getattr(self, name).size for name in self.axes)
+
+    @classmethod
+    @abstractmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        """One summary from several that are checked and in the order of their clients."""
+
+    def to_bytes(self, dtype: DTypeLike = np.float32) -> bytes:
+        """Return the summary as it goes over the wire: safetensors, float32 as the paper counts it.
+
+        Raises
+        ------
+        SummaryError
+            If a value is too large for `dtype`.
+        """
+        arrays: dict[str, NDArray[Any]] = {"counts": self.counts}
+        metadata = {
+            "kind": self.kind,
+            "schema": str(SCHEMA),
+            "client_ids": json.dumps(self.client_ids),
+        }
+        if self.classes.dtype.kind == "U":
+            metadata["classes"] = json.dumps(self.classes.tolist())
+        else:
+            arrays["classes"] = self.classes
+        for name in self.axes:
+            with np.errstate(over="ignore"):
+                arrays[name] = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            check_finite(name, arrays[name])
+        arrays |= self._extra_arrays()
+        return safetensors.save(arrays, metadata)
+
+    def _extra_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return arrays that go over the wire beside the statistic, never counted by the formula."""
+        return {}
+
+    def save(self, path: str | Path) -> None:
+        """Write the summary to a file, in the wire's format."""
+        Path(path).write_bytes(self.to_bytes())
+
+
+def from_bytes(data: bytes) -> Summary:
+    """Read a summary from the wire and check it as if it had been made here.
+
+    Raises
+    ------
+    SummaryError
+        If the bytes are truncated or corrupt, of another schema or of an unknown kind, or the
+        summary in them breaks a rule.
+    """
+    try:
+        arrays = safetensors.load(data)
+        (header_size,) = struct.unpack_from("<Q", data)
+        metadata = json.loads(data[8 : 8 + header_size])["__metadata__"]
+        schema, kind = metadata["schema"], metadata["kind"]
+        client_ids = tuple(json.loads(metadata["client_ids"]))
+        if "classes" in metadata:
+            arrays["classes"] = np.asarray(json.loads(metadata["classes"]))
+    except (SafetensorError, KeyError, ValueError, TypeError, struct.error) as error:
+        raise SummaryError(
+            "corrupt", f"these {len(data)} bytes are not a whole summary ({type(error).__name__}); send it again"
+        ) from None
+    if schema != str(SCHEMA):
+        raise SummaryError("schema", f"the summary has schema {schema!r}, this fedcof reads {SCHEMA}")
+    if kind not in _KINDS:
+        raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
+    try:
+        return _KINDS[kind](client_ids=client_ids, **arrays)
+    except TypeError:
+        raise SummaryError("corrupt", f"a summary of kind {kind!r} with the arrays {sorted(arrays)}") from None
+
+
+def load(path: str | Path) -> Summary:
+    """Read a summary from a file that `Summary.save` wrote.
+
+    Raises
+    ------
+    SummaryError
+        As `from_bytes`, with the file named.
+    """
+    try:
+        return from_bytes(Path(path).read_bytes())
+    except SummaryError as error:
+        raise SummaryError(error.code, f"{path}: {error}") from None
+
+
+def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
+    """Return the summaries in the order of their clients, after checking that they fit together.
+
+    Raises
+    ------
+    SummaryError
+        If there is none, one is of another kind or dimension than the first, the labels are numbers
+        in one and strings in another, or a client appears twice.
+    """
+    parts = list(summaries)
+    if not parts:
+        raise SummaryError("empty", "there is no summary to solve from: no client has answered")
+    first = parts[0]
+    seen: dict[str, int] = {}
+    for position, part in enumerate(parts):
+        name = part.client_ids[0]
+        if not isinstance(part, kind):
+            raise SummaryError(
+                "kind", f"a summary of kind {part.kind!r}, expected {kind.kind!r}", client_id=name
+            )
+        if part.dim != first.dim:
+            raise SummaryError(
+                "dim",
+                f"features of length {part.dim}, but client {first.client_ids[0]!r} has {first.dim}; "
+                "all clients must use the same backbone",
+                client_id=name,
+            )
+        if part.classes.dtype.kind != first.classes.dtype.kind:
+            raise SummaryError(
+                "classes",
+                f"labels of type {part.classes.dtype}, but client {first.client_ids[0]!r} has "
+                f"{first.classes.dtype}; all clients must use the same class list",
+                client_id=name,
+            )
+        for client_id in filter(None, part.client_ids):
+            if client_id in seen:
+                raise SummaryError(
+                    "duplicate-client",
+                    f"appears twice: in summary {seen[client_id]} and in summary {position} of those "
+                    "given; a client may be counted once",
+                    client_id=client_id,
+                )
+            seen[client_id] = position
+    return sorted(parts, key=lambda part: part.client_ids)
+
+
+def merge(summaries: Iterable[S]) -> S:
+    """Return one summary that says what all of them say.
+
+    Associative and commutative; solving from the result equals solving from the parts.
+
+    Raises
+    ------
+    SummaryError
+        As `ordered`.
+    """
+    parts = list(summaries)
+    kind = type(parts[0]) if parts else Summary
+    parts = ordered(parts, kind)
+    return parts[0] if len(parts) == 1 else kind._merge(parts)
+
+
+def check_classes(summary: Summary, classes: ArrayLike) -> None:
+    """Check that a summary speaks of no class that is not in a list.
+
+    Raises
+    ------
+    SummaryError
+        With the classes that are foreign.
+    """
+    known = as_labels(classes)
+    foreign = sorted(set(summary.classes.tolist()) - set(known.tolist()), key=str)
+    if foreign:
+        raise SummaryError(
+            "classes",
+            f"the classes {foreign[:5]} are not among the {len(known)} of this federation",
+            client_id=summary.client_ids[0],
+        )
+
+
+def as_labels(labels: ArrayLike) -> NDArray[Any]:
+    """Return labels as a 1-d array of int64 or of str.
+
+    Raises
+    ------
+    SummaryError
+        If they are neither.
+    """
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise SummaryError("labels", f"labels must be 1-d, these have shape {array.shape}")
+    if array.dtype.kind == "O" and all(isinstance(label, str) for label in array.tolist()):
+        return array.astype(str)
+    if array.dtype.kind in "biu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "U":
+        return array
+    raise SummaryError("labels", f"labels must be ints or strings, these have dtype {array.dtype}")
+
+
+def _as_counts(counts: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(counts)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise SummaryError(
+            "counts", f"counts must be 1-d whole numbers, not {array.dtype} of shape {array.shape}"
+        )
+    if array.dtype.kind == "f" and not np.array_equal(array, np.floor(array)):
+        raise SummaryError("counts", "counts must be whole numbers; round noisy counts before sending")
+    if array.size and array.min() < 1:
+        raise SummaryError(
+            "counts", f"a count is {array.min()}; a class without samples must be left out"
+        )
+    return array.astype(np.int64)
+
+
+def _as_statistic(
+    name: str, value: ArrayLike, axes: tuple[str, ...], sizes: dict[str, int]
+) -> NDArray[np.floating[Any]]:
+    array = np.asarray(value)
+    if array.dtype not in (np.float32, np.float64):
+        raise SummaryError("dtype", f"{name} must be float32 or float64, not {array.dtype}")
+    if array.ndim == len(axes):
+        for axis, size in zip(axes, array.shape, strict=True):
+            sizes.setdefault(axis, size)
+    expected = tuple(sizes.get(axis, axis) for axis in axes)
+    if array.shape != expected:
+        raise SummaryError("shape", f"{name} has shape {array.shape}, expected {expected}")
+    if array.size == 0:
+        raise SummaryError("shape", f"{name} is empty: shape {array.shape}")
+    check_finite(name, array)
+    return array
+
+
+def check_finite(name: str, array: NDArray[Any]) -> None:
+    """Check that no value is NaN or infinite.
+
+    Raises
+    ------
+    SummaryError
+        With the place of the first such value and the number of rows (samples, means) that have one.
+    """
+    # One number tells, without a mask of the array's size; the mask is only made in doubt.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = not np.isfinite(array.sum(dtype=np.float64))
+    if suspect and not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(array))
+        raise SummaryError(
+            "non-finite",
+            f"{name} holds NaN or infinity in {len(np.unique(bad[:, 0]))} of {len(array)} rows, first "
+            f"at {tuple(bad[0].tolist())}; leave them out",
+        )

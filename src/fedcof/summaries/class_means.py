@@ -1,0 +1,274 @@
+"""The mean and the count of every class: what FedNCM and FedCOF send."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.errors import SummaryError
+from fedcof.summaries.base import Summary
+from fedcof.summaries.features import as_features, sum_by_group
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassMeans(Summary):
+    """Means of disjoint sets of samples of one class each, with their counts.
+
+    Parameters
+    ----------
+    means : ndarray of float, shape (rows, dim)
+        The mean feature of every set. A class may have several rows (appendix D of the paper).
+    rows_per_client : ndarray of int64, shape (clients,), optional
+        How many rows each client gave; the rows are in the order of the clients. All rows belong to
+        the one client where there is just one.
+    """
+
+    kind: ClassVar[str] = "class-means"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {"means": ("rows", "dim")}
+
+    means: NDArray[np.floating[Any]]
+    rows_per_client: NDArray[np.int64] | None = None
+
+    def _check(self) -> None:
+        super()._check()
+        if self.rows_per_client is None and len(self.client_ids) == 1:
+            object.__setattr__(self, "rows_per_client", np.array([len(self.counts)]))
+        rows = self.rows_per_client
+        if (
+            rows is None
+            or rows.shape != (len(self.client_ids),)
+            or rows.dtype != np.int64
+            or rows.min() < 1
+            or rows.sum() != len(self.counts)
+        ):
+            raise SummaryError(
+                "shape",
+                f"rows_per_client must say for each of {len(self.client_ids)} clients how many of the "
+                f"{len(self.counts)} rows are its own",
+            )
+
+    @property
+    def dim(self) -> int:
+        """The length of a feature, d."""
+        return int(self.means.shape[1])
+
+    def _extra_arrays(self) -> dict[str, NDArray[Any]]:
+        assert self.rows_per_client is not None
+        return {} if len(self.client_ids) == 1 else {"rows_per_client": self.rows_per_client}
+
+    def _by_client(self) -> list[tuple[str, slice]]:
+        assert self.rows_per_client is not None
+        stops = np.cumsum(self.rows_per_client).tolist()
+        return [
+            (client_id, slice(start, stop))
+            for client_id, start, stop in zip(
+                self.client_ids, [0, *stops[:-1]], stops, strict=True
+            )
+        ]
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        pieces = [
+            (client_id, part, rows) for part in parts for client_id, rows in part._by_client()
+        ]
+        pieces.sort(key=lambda piece: piece[0])
+        return cls(
+            client_ids=tuple(client_id for client_id, _, _ in pieces),
+            rows_per_client=np.array([rows.stop - rows.start for _, _, rows in pieces]),
+            classes=np.concatenate([part.classes[rows] for _, part, rows in pieces]),
+            counts=np.concatenate([part.counts[rows] for _, part, rows in pieces]),
+            means=np.concatenate([part.means[rows] for _, part, rows in pieces]),
+        )
+
+
+class Summarizer:
+    """Class means from batches, without ever holding all features.
+
+    With several means a class, the samples of a class are dealt in the order of their arrival: every
+    run of `means_per_class` samples goes to the sets in a random order. So the sets are disjoint,
+    differ by one sample at most, and do not depend on how the samples were cut into batches. Sets of
+    a class with fewer than ``2 * means_per_class`` samples are joined until each holds at least two
+    (appendix D of the paper). Samples whose order carries a trend must be shuffled first.
+
+    Parameters
+    ----------
+    means_per_class : int, default 1
+        The number of means that a class may have.
+    rng : numpy.random.Generator or int, optional
+        Deals the samples to the sets; needed if and only if there are several.
+    client_id : str, optional
+        The client's name.
+
+    Examples
+    --------
+    >>> summarizer = Summarizer()
+    >>> summarizer.update(np.array([[1.0, 2.0]]), ["cat"])
+    >>> summarizer.update(np.array([[3.0, 6.0]]), ["cat"])
+    >>> summarizer.finish().means
+    array([[2., 4.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        means_per_class: int = 1,
+        rng: np.random.Generator | int | None = None,
+        client_id: str = "",
+    ) -> None:
+        if means_per_class < 1:
+            raise ValueError(f"means_per_class must be at least 1, not {means_per_class}")
+        if means_per_class > 1 and rng is None:
+            raise ValueError("several means per class are random sets: give rng, a Generator or a seed")
+        self.means_per_class = means_per_class
+        self.client_id = client_id
+        self._entropy = int(np.random.default_rng(rng).integers(2**63)) if means_per_class > 1 else 0
+        self._sets: dict[int | str, _Sets] = {}
+
+    def update(self, features: ArrayLike, labels: ArrayLike) -> None:
+        """Add a batch of features, shape (n, dim), float16, 32 or 64, with their n labels.
+
+        Raises
+        ------
+        SummaryError
+            If the batch is not well-formed or not finite; nothing of it is counted then.
+        """
+        try:
+            self._update(*as_features(features, labels))
+        except SummaryError as error:
+            raise SummaryError(error.code, error.message, client_id=self.client_id) from None
+
+    def _update(self, features: NDArray[np.floating[Any]], labels: NDArray[Any]) -> None:
+        width, dim = self.means_per_class, features.shape[1]
+        classes, class_index = np.unique(labels, return_inverse=True)
+        self._check_fits(classes, dim)
+        group_index = class_index * width
+        for position, label in enumerate(classes.tolist()):
+            sets = self._sets.setdefault(label, _Sets(width, dim, self._seed(label)))
+            if width > 1:
+                mine = np.flatnonzero(class_index == position)
+                group_index[mine] += sets.deal(len(mine))
+        num_groups = len(classes) * width
+        sums = sum_by_group(features, group_index, num_groups).reshape(-1, width, dim)
+        counts = np.bincount(group_index, minlength=num_groups).reshape(-1, width)
+        for position, label in enumerate(classes.tolist()):
+            self._sets[label].add(sums[position], counts[position])
+
+    def _check_fits(self, classes: NDArray[Any], dim: int) -> None:
+        for label, sets in self._sets.items():
+            if sets.sums.shape[1] != dim:
+                raise SummaryError("dim", f"features of length {dim} after {sets.sums.shape[1]}")
+            if isinstance(label, str) != (classes.dtype.kind == "U"):
+                raise SummaryError("labels", "labels must be all ints or all strings")
+            return
+
+    def _seed(self, label: int | str) -> list[int]:
+        # From the label, so that no class's sets depend on which other classes came before.
+        return [self._entropy, zlib.crc32(str(label).encode())]
+
+    def finish(self) -> ClassMeans:
+        """Return the summary of all that was added, classes in ascending order.
+
+        Raises
+        ------
+        SummaryError
+            If nothing was added, or a class's sum overflows.
+        """
+        rows = [
+            (label, count, total / count)
+            for label, sets in sorted(self._sets.items())
+            for total, count in sets.joined()
+        ]
+        if not rows:
+            raise SummaryError("empty", "no samples were added", client_id=self.client_id)
+        labels, counts, means = zip(*rows, strict=True)
+        return ClassMeans(
+            client_ids=(self.client_id,),
+            classes=np.array(labels),
+            counts=np.array(counts),
+            means=np.stack(means),
+        )
+
+
+class _Sets:
+    """The disjoint random sets of one class: their sums and counts."""
+
+    def __init__(self, width: int, dim: int, seed: list[int]) -> None:
+        self.sums = np.zeros((width, dim))
+        self.counts = np.zeros(width, dtype=np.int64)
+        self._seed = seed
+        self._rng: np.random.Generator | None = None
+        self._deck = np.empty(0, dtype=np.int64)
+
+    def deal(self, samples: int) -> NDArray[np.int64]:
+        """Return the set of each of the next samples."""
+        if self._rng is None:
+            self._rng = np.random.default_rng(self._seed)
+        width = len(self.counts)
+        runs = -(-max(0, samples - len(self._deck)) // width)
+        fresh = self._rng.permuted(np.tile(np.arange(width), (runs, 1)), axis=1).ravel()
+        deck = np.concatenate([self._deck, fresh])
+        self._deck = deck[samples:]
+        return deck[:samples]
+
+    def add(self, sums: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
+        self.sums += sums
+        self.counts += counts
+
+    def joined(self) -> list[tuple[NDArray[np.float64], int]]:
+        """Return the sets with the single samples joined in pairs, an odd one to the last set."""
+        sets = [(s, int(n)) for s, n in zip(self.sums, self.counts, strict=True) if n >= 2]
+        single = self.sums[self.counts == 1]
+        sets += [(a + b, 2) for a, b in zip(single[::2], single[1::2], strict=False)]
+        if len(single) % 2:
+            last = sets.pop() if sets else (0.0, 0)
+            sets.append((last[0] + single[-1], last[1] + 1))
+        return sets
+
+
+def summarize(
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    means_per_class: int = 1,
+    rng: np.random.Generator | int | None = None,
+    client_id: str = "",
+) -> ClassMeans:
+    """Return the mean and the count of every class, all that a client sends (algorithm 1).
+
+    Parameters
+    ----------
+    features : array_like of float16, float32 or float64, shape (n, dim)
+        The features of the client's samples; summed in float64.
+    labels : array_like of int or str, shape (n,)
+        The class of every sample.
+    means_per_class : int, default 1
+        How many means of disjoint random sets of samples a class may have (appendix D); see
+        `Summarizer`.
+    rng : numpy.random.Generator or int, optional
+        Makes those sets; needed where there are several.
+    client_id : str, optional
+        The client's name.
+
+    Returns
+    -------
+    ClassMeans
+        In float64; it goes over the wire in float32.
+
+    Raises
+    ------
+    SummaryError
+        If the shapes or types do not fit, there is no sample, or a feature is not finite.
+
+    Examples
+    --------
+    >>> summarize(np.array([[1.0, 2.0], [3.0, 6.0]]), ["cat", "cat"]).means
+    array([[2., 4.]])
+    """
+    summarizer = Summarizer(means_per_class=means_per_class, rng=rng, client_id=client_id)
+    summarizer.update(features, labels)
+    return summarizer.finish()

@@ -1,0 +1,190 @@
+"""Mean, count and covariance of every class: what CCVR and the oracle send.
+
+The covariance comes in three sizes: the full matrix, its diagonal, and the mean of its diagonal
+("spherical", the paper's ablation). They are pooled by one formula and differ only in `spread`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.summaries.base import Summary
+from fedcof.summaries.features import as_features
+from fedcof.summaries.gram import check_one_row_per_class
+
+M = TypeVar("M", bound="ClassMoments")
+
+
+class ClassDistribution(NamedTuple):
+    """What is known of one class."""
+
+    label: int | str
+    count: int
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassMoments(Summary):
+    """Mean and covariance of every class; a class has one row.
+
+    Parameters
+    ----------
+    means : ndarray of float, shape (rows, dim)
+        The mean feature of every class.
+    covariances : ndarray of float, shape (rows, ...)
+        The sample covariance of every class, 0 for a class of one sample.
+    """
+
+    means: NDArray[np.floating[Any]]
+    covariances: NDArray[np.floating[Any]]
+
+    @staticmethod
+    @abstractmethod
+    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the sum of the weighted outer products of deviations, in this type's size."""
+
+    @staticmethod
+    @abstractmethod
+    def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+        """Return a covariance of this type's size as a (dim, dim) matrix."""
+
+    @property
+    def dim(self) -> int:
+        """The length of a feature, d."""
+        return int(self.means.shape[1])
+
+    def _check(self) -> None:
+        super()._check()
+        check_one_row_per_class(self.classes)
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        names = tuple(sorted(name for part in parts for name in part.client_ids))
+        return cls._from_distributions(class_distributions(parts), names)
+
+    @classmethod
+    def summarize(cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "") -> Self:
+        """Return the moments of a client's samples, in float64.
+
+        Raises
+        ------
+        SummaryError
+            If the shapes or types do not fit, there is no sample, or a feature is not finite.
+        """
+        array, coded = as_features(features, labels)
+
+        def distributions() -> Iterator[ClassDistribution]:
+            for label in np.unique(coded):
+                mine = array[coded == label].astype(np.float64)
+                mean = mine.mean(axis=0)
+                scatter = cls.spread(mine - mean, np.ones(len(mine)))
+                yield ClassDistribution(
+                    label.item(), len(mine), mean, scatter / max(1, len(mine) - 1)
+                )
+
+        return cls._from_distributions(distributions(), (client_id,))
+
+    @classmethod
+    def _from_distributions(
+        cls, distributions: Iterable[ClassDistribution], client_ids: tuple[str, ...]
+    ) -> Self:
+        labels, counts, means, covariances = zip(*distributions, strict=True)
+        return cls(
+            client_ids=client_ids,
+            classes=np.array(labels),
+            counts=np.array(counts),
+            means=np.stack(means),
+            covariances=np.stack(covariances),
+        )
+
+
+def class_distributions(parts: Sequence[M]) -> Iterator[ClassDistribution]:
+    """Pool the clients' moments class by class, in the order of the classes (eq. cov_aggregate).
+
+    The formula is the paper's, with the means centred before they are squared. One class is in
+    memory at a time.
+    """
+    rows: defaultdict[int | str, list[tuple[M, int]]] = defaultdict(list)
+    for part in parts:
+        for row, label in enumerate(part.classes.tolist()):
+            rows[label].append((part, row))
+    for label in sorted(rows):
+        counts = np.array([part.counts[row] for part, row in rows[label]])
+        means = np.array([part.means[row] for part, row in rows[label]], dtype=np.float64)
+        count = int(counts.sum())
+        mean = counts @ means / count
+        scatter = parts[0].spread(means - mean, counts)
+        for part, row in rows[label]:
+            scatter += (part.counts[row] - 1) * part.covariances[row].astype(np.float64)
+        yield ClassDistribution(label, count, mean, scatter / max(1, count - 1))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassCovariances(ClassMoments):
+    """Class means and full covariances, shape (rows, dim, dim)."""
+
+    kind: ClassVar[str] = "class-covariances"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "means": ("rows", "dim"),
+        "covariances": ("rows", "dim", "dim"),
+    }
+
+    @staticmethod
+    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the weighted sum of outer products, shape (dim, dim)."""
+        return np.asarray((deviations * weights[:, None]).T @ deviations, dtype=np.float64)
+
+    @staticmethod
+    def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+        """Return the matrix itself."""
+        return covariance
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassVariances(ClassMoments):
+    """Class means and the diagonals of their covariances, shape (rows, dim)."""
+
+    kind: ClassVar[str] = "class-variances"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "means": ("rows", "dim"),
+        "covariances": ("rows", "dim"),
+    }
+
+    @staticmethod
+    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the weighted sum of squares, shape (dim,)."""
+        return np.asarray(weights @ deviations**2, dtype=np.float64)
+
+    @staticmethod
+    def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+        """Return the diagonal matrix."""
+        return np.diag(covariance)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassSphericalVariances(ClassMoments):
+    """Class means and the means of the diagonals of their covariances, shape (rows,)."""
+
+    kind: ClassVar[str] = "class-spherical-variances"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "means": ("rows", "dim"),
+        "covariances": ("rows",),
+    }
+
+    @staticmethod
+    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the weighted sum of mean squares, shape ()."""
+        return np.asarray(weights @ (deviations**2).mean(axis=1), dtype=np.float64)
+
+    @staticmethod
+    def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+        """Return a multiple of the identity."""
+        return covariance * np.eye(dim)

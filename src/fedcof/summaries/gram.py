@@ -1,0 +1,94 @@
+"""The Gram matrix of all features and the sum of every class: what Fed3R sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.errors import SummaryError
+from fedcof.summaries.base import Summary
+from fedcof.summaries.features import as_features, blocks, sum_by_group
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gram(Summary):
+    """The matrices G = F F^T and B = F Y of ridge regression (eq. sol-ridge).
+
+    Parameters
+    ----------
+    sums : ndarray of float, shape (rows, dim)
+        The sum of the features of every class; a class has one row.
+    gram : ndarray of float, shape (dim, dim)
+        The sum of the outer products of all features.
+    """
+
+    kind: ClassVar[str] = "gram"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {"sums": ("rows", "dim"), "gram": ("dim", "dim")}
+
+    sums: NDArray[np.floating[Any]]
+    gram: NDArray[np.floating[Any]]
+
+    @property
+    def dim(self) -> int:
+        """The length of a feature, d."""
+        return int(self.gram.shape[0])
+
+    def _check(self) -> None:
+        super()._check()
+        check_one_row_per_class(self.classes)
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        labels = np.concatenate([part.classes for part in parts])
+        classes, class_index = np.unique(labels, return_inverse=True)
+        counts = np.zeros(len(classes), dtype=np.int64)
+        np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
+        gram = np.zeros_like(parts[0].gram, dtype=np.float64)
+        for part in parts:
+            gram += part.gram
+        return cls(
+            client_ids=tuple(sorted(name for part in parts for name in part.client_ids)),
+            classes=classes,
+            counts=counts,
+            sums=sum_by_group(np.concatenate([p.sums for p in parts]), class_index, len(classes)),
+            gram=gram,
+        )
+
+
+def summarize_gram(features: ArrayLike, labels: ArrayLike, *, client_id: str = "") -> Gram:
+    """Return a client's G and B, in float64 (section 3 of the paper, Fed3R).
+
+    Raises
+    ------
+    SummaryError
+        If the shapes or types do not fit, there is no sample, or a feature is not finite.
+    """
+    array, coded = as_features(features, labels)
+    classes, class_index, counts = np.unique(coded, return_inverse=True, return_counts=True)
+    gram = np.zeros((array.shape[1], array.shape[1]))
+    for _, block in blocks(array):
+        gram += block.T @ block
+    return Gram(
+        client_ids=(client_id,),
+        classes=classes,
+        counts=counts,
+        sums=sum_by_group(array, class_index, len(classes)),
+        gram=gram,
+    )
+
+
+def check_one_row_per_class(classes: NDArray[Any]) -> None:
+    """Check that no class has two rows.
+
+    Raises
+    ------
+    SummaryError
+        With the first class that has.
+    """
+    labels, counts = np.unique(classes, return_counts=True)
+    if counts.max() > 1:
+        raise SummaryError("classes", f"class {labels[counts.argmax()].item()!r} appears twice")
