@@ -1,3 +1,51 @@
-"""Training-free federated learning: one round of class means, a closed-form classifier."""
+"""Training-free federated learning: one round of class means, a closed-form classifier.
+
+A method has two halves. ``method.summarize(features, labels)`` runs on a client and returns a
+summary, all that leaves it; ``method.solve(summaries)`` runs on the server and returns a
+`LinearHead`. Everything else feeds these two calls or uses what they return.
+"""
+
+from fedcof.errors import FedCOFError, HeadError, SingularScatterWarning, SummaryError
+from fedcof.heads import LinearHead, Provenance
+from fedcof.methods import (
+    CCVR,
+    METHODS,
+    Fed3R,
+    FedCOF,
+    FedCOFDiagonal,
+    FedCOFOracle,
+    FedCOFSpherical,
+    FedNCM,
+    Method,
+    get_method,
+)
+from fedcof.scatter import condition_number, estimate_class_covariances
+from fedcof.summaries import Summarizer, Summary, from_bytes, merge, summarize
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CCVR",
+    "METHODS",
+    "Fed3R",
+    "FedCOF",
+    "FedCOFDiagonal",
+    "FedCOFError",
+    "FedCOFOracle",
+    "FedCOFSpherical",
+    "FedNCM",
+    "HeadError",
+    "LinearHead",
+    "Method",
+    "Provenance",
+    "SingularScatterWarning",
+    "Summarizer",
+    "Summary",
+    "SummaryError",
+    "condition_number",
+    "estimate_class_covariances",
+    "from_bytes",
+    "get_method",
+    "merge",
+    "summarize",
+]

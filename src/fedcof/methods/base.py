@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,7 +80,7 @@ class Method(ABC, Generic[S]):
             If there is none, two do not fit together, a client appears twice, or there is only one
             class in all.
         """
-        parts = ordered(summaries, self.summary_type)
+        parts = ordered(summaries, cast("type[S]", self.summary_type))
         weight, classes, bias = self._solve(parts)
         return LinearHead(
             weight=weight,
@@ -112,7 +112,8 @@ def check_two_classes(classes: NDArray[Any]) -> None:
     """
     if len(classes) < 2:
         raise SummaryError(
-            "classes", f"all clients hold only the class {classes[0].item()!r}; a classifier needs two"
+            "classes",
+            f"all clients hold only the class {classes[0].item()!r}; a classifier needs two",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from fedcof.methods.base import Method, check_two_classes
@@ -26,7 +28,7 @@ class CCVR(Method[ClassCovariances]):
     samples_per_class : int, default 100
         How many virtual features are drawn for a class.
     max_iter : int, default 100
-        Iterations of L-BFGS; like the epochs of the paper's linear classifier they need not converge.
+        Iterations of L-BFGS; they need not converge, as the paper's epochs need not.
     seed : int, default 0
         Seeds the draws.
     """
@@ -48,3 +50,34 @@ class CCVR(Method[ClassCovariances]):
     ) -> ClassCovariances:
         """Return mean, count and covariance of every class."""
         return ClassCovariances.summarize(features, labels, client_id=client_id)
+
+    def _solve(
+        self, parts: Sequence[ClassCovariances]
+    ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
+        classes = np.unique(np.concatenate([part.classes for part in parts]))
+        check_two_classes(classes)
+        rng = np.random.default_rng(self.seed)
+        features = np.concatenate(
+            [_draw(one, self.samples_per_class, rng) for one in class_distributions(parts)]
+        )
+        class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
+        scale = features.std()
+        classifier = LogisticRegression(max_iter=self.max_iter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            classifier.fit(features / scale, class_index)
+        weight, bias = classifier.coef_ / scale, classifier.intercept_
+        if len(classes) == 2:  # scikit-learn keeps one row then: the log odds of the second class
+            weight, bias = np.vstack([-weight, weight]) / 2, np.hstack([-bias, bias]) / 2
+        return weight, classes, bias
+
+
+def _draw(
+    distribution: ClassDistribution, samples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return Gaussian features; eigenvalues below zero, of rounded covariances, count as zero."""
+    values, vectors = linalg.eigh(distribution.covariance)
+    # The symmetric root: unlike the eigenvectors, it does not turn with the last bits of its input.
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    noise = rng.standard_normal((samples, len(values)))
+    return np.asarray(distribution.mean + noise @ root)

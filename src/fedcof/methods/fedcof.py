@@ -22,8 +22,8 @@ class FedCOF(Method[ClassMeans]):
     """A classifier from class means and the covariances that their variance tells.
 
     The client sends what FedNCM's sends. The server estimates every class's covariance from the
-    clients' means (eq. final-cov-estimate), and solves with the within-class scatter in place of the
-    Gram matrix (eq. classifier-init).
+    clients' means (eq. final-cov-estimate), and solves with the within-class scatter in place of
+    the Gram matrix (eq. classifier-init).
 
     Parameters
     ----------

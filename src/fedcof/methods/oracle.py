@@ -49,16 +49,16 @@ class _SharedCovariances(Method[M]):
         return summary
 
     def _solve(self, parts: Sequence[M]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
-        labels, sums, counts = [], [], []
-        within = np.float64(0.0)
-        for label, count, mean, covariance in class_distributions(parts):
+        labels, sums, total = [], [], 0
+        within: NDArray[np.float64] = np.zeros_like(parts[0].covariances[0], dtype=np.float64)
+        for label, samples, mean, covariance in class_distributions(parts):
             labels.append(label)
-            sums.append(count * mean)
-            counts.append(count)
-            within = within + (count - 1) * covariance
-        classes, total = np.array(labels), sum(counts)
+            sums.append(samples * mean)
+            total += samples
+            within = within + (samples - 1) * covariance
+        classes = np.array(labels)
         check_two_classes(classes)
-        global_mean = np.sum(sums, axis=0) / total
+        global_mean: NDArray[np.float64] = np.sum(sums, axis=0) / total
         gram = total * np.outer(global_mean, global_mean)
         gram += parts[0].as_matrix(within, len(global_mean))
         add_to_diagonal(gram, self.shrinkage * (total - len(classes)))

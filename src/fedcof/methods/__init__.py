@@ -1,0 +1,21 @@
+"""One file a method, each with both halves: ``summarize`` and ``solve``."""
+
+from fedcof.methods.base import METHODS, Method, get_method
+from fedcof.methods.ccvr import CCVR
+from fedcof.methods.fed3r import Fed3R
+from fedcof.methods.fedcof import FedCOF
+from fedcof.methods.fedncm import FedNCM
+from fedcof.methods.oracle import FedCOFDiagonal, FedCOFOracle, FedCOFSpherical
+
+__all__ = [
+    "CCVR",
+    "METHODS",
+    "Fed3R",
+    "FedCOF",
+    "FedCOFDiagonal",
+    "FedCOFOracle",
+    "FedCOFSpherical",
+    "FedNCM",
+    "Method",
+    "get_method",
+]
