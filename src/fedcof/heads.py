@@ -197,7 +197,9 @@ class LinearHead:
                 **arrays,
             )
         except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise HeadError(f"{path} is not a whole head ({type(error).__name__}); save it again") from None
+            raise HeadError(
+                f"{path} is not a whole head ({type(error).__name__}); save it again"
+            ) from None
 
     def to_onnx(self, path: str | Path) -> None:
         """Write an ONNX model: ``features`` (n, dim) float32 to ``scores`` (n, classes).

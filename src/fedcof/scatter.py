@@ -69,9 +69,7 @@ class ClassStatistics:
         class_means, class_counts = average_by_class(
             merged.means, merged.counts, class_index, len(classes)
         )
-        return cls(
-            merged.means, merged.counts, class_index, classes, class_means, class_counts
-        )
+        return cls(merged.means, merged.counts, class_index, classes, class_means, class_counts)
 
     @property
     def total(self) -> int:
@@ -89,7 +87,7 @@ class ClassStatistics:
         return self.class_counts @ self.class_means / self.total
 
     def within(self, shrinkage: float) -> NDArray[np.float64]:
-        """Return G_with of the estimated covariances, sum of (N_c - 1) Sigma_c (eq. classifier-init).
+        """Return G_with, the sum of ``(N_c - 1) Sigma_c`` (eq. classifier-init).
 
         Sigma_c is the estimate of eq. final-cov-estimate. A class with one mean has no estimate and
         gives its shrinkage only.
@@ -129,11 +127,11 @@ def weighted_scatter(
     centres: NDArray[np.float64],
     centre_index: NDArray[np.integer[Any]],
 ) -> NDArray[np.float64]:
-    """Return the sum over i of ``weights[i] x x^T`` with ``x = rows[i] - centres[centre_index[i]]``.
+    """Return the sum over i of ``weights[i] x x^T``, ``x = rows[i] - centres[centre_index[i]]``.
 
     Many rows in float32 are centred and multiplied in float32, block by block, and accumulated in
-    float64. Rounding a centre is harmless: an error e of a class mean adds ``N_c e e^T``, which is of
-    second order. Few rows are multiplied in float64, which costs little then, and keeps the null
+    float64. Rounding a centre is harmless: an error e of a class mean adds ``N_c e e^T``, which is
+    of second order. Few rows are multiplied in float64, which costs little then, and keeps the null
     space of a singular scatter clean.
     """
     dim = rows.shape[1]

@@ -82,12 +82,16 @@ class Summary(ABC):
     def _check(self) -> None:
         self._set("client_ids", tuple(str(name) for name in self.client_ids))
         if not self.client_ids or any(b < a for a, b in pairwise(self.client_ids)):
-            raise SummaryError("client-ids", "the client ids must be in ascending order, at least one")
+            raise SummaryError(
+                "client-ids", "the client ids must be in ascending order, at least one"
+            )
         self._set("classes", as_labels(self.classes))
         self._set("counts", _as_counts(self.counts))
         sizes = {"rows": len(self.classes), "clients": len(self.client_ids)}
         if sizes["rows"] == 0:
-            raise SummaryError("empty", "there is no class in this summary: the client has no samples")
+            raise SummaryError(
+                "empty", "there is no class in this summary: the client has no samples"
+            )
         if len(self.counts) != sizes["rows"]:
             raise SummaryError("shape", f"{sizes['rows']} classes but {len(self.counts)} counts")
         for name, axes in self.axes.items():
@@ -115,7 +119,7 @@ class Summary(ABC):
 
         The counts are not in the formulas, as in the paper.
         """
-        return 4 * sum(getattr(self, name).size for name in self.axes)
+        return sum(4 * int(getattr(self, name).size) for name in self.axes)
 
     @classmethod
     @abstractmethod
@@ -145,10 +149,10 @@ class Summary(ABC):
                 arrays[name] = np.ascontiguousarray(getattr(self, name), dtype=dtype)
             check_finite(name, arrays[name])
         arrays |= self._extra_arrays()
-        return safetensors.save(arrays, metadata)
+        return bytes(safetensors.save(arrays, metadata))
 
     def _extra_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return arrays that go over the wire beside the statistic, never counted by the formula."""
+        """Return arrays that go over the wire beside the statistic, outside the formula."""
         return {}
 
     def save(self, path: str | Path) -> None:
@@ -175,16 +179,22 @@ def from_bytes(data: bytes) -> Summary:
             arrays["classes"] = np.asarray(json.loads(metadata["classes"]))
     except (SafetensorError, KeyError, ValueError, TypeError, struct.error) as error:
         raise SummaryError(
-            "corrupt", f"these {len(data)} bytes are not a whole summary ({type(error).__name__}); send it again"
+            "corrupt",
+            f"these {len(data)} bytes are not a whole summary ({type(error).__name__}); "
+            "send it again",
         ) from None
     if schema != str(SCHEMA):
-        raise SummaryError("schema", f"the summary has schema {schema!r}, this fedcof reads {SCHEMA}")
+        raise SummaryError(
+            "schema", f"the summary has schema {schema!r}, this fedcof reads {SCHEMA}"
+        )
     if kind not in _KINDS:
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
     try:
         return _KINDS[kind](client_ids=client_ids, **arrays)
     except TypeError:
-        raise SummaryError("corrupt", f"a summary of kind {kind!r} with the arrays {sorted(arrays)}") from None
+        raise SummaryError(
+            "corrupt", f"a summary of kind {kind!r} with the arrays {sorted(arrays)}"
+        ) from None
 
 
 def load(path: str | Path) -> Summary:
@@ -224,8 +234,8 @@ def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
         if part.dim != first.dim:
             raise SummaryError(
                 "dim",
-                f"features of length {part.dim}, but client {first.client_ids[0]!r} has {first.dim}; "
-                "all clients must use the same backbone",
+                f"features of length {part.dim}, but client {first.client_ids[0]!r} has "
+                f"{first.dim}; all clients must use the same backbone",
                 client_id=name,
             )
         if part.classes.dtype.kind != first.classes.dtype.kind:
@@ -239,8 +249,8 @@ def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
             if client_id in seen:
                 raise SummaryError(
                     "duplicate-client",
-                    f"appears twice: in summary {seen[client_id]} and in summary {position} of those "
-                    "given; a client may be counted once",
+                    f"appears twice: in summary {seen[client_id]} and in summary {position} of "
+                    "those given; a client may be counted once",
                     client_id=client_id,
                 )
             seen[client_id] = position
@@ -258,9 +268,11 @@ def merge(summaries: Iterable[S]) -> S:
         As `ordered`.
     """
     parts = list(summaries)
-    kind = type(parts[0]) if parts else Summary
-    parts = ordered(parts, kind)
-    return parts[0] if len(parts) == 1 else kind._merge(parts)
+    if parts:
+        parts = ordered(parts, type(parts[0]))
+    if not parts:
+        raise SummaryError("empty", "there is no summary to merge")
+    return parts[0] if len(parts) == 1 else type(parts[0])._merge(parts)
 
 
 def check_classes(summary: Summary, classes: ArrayLike) -> None:
@@ -308,7 +320,9 @@ def _as_counts(counts: ArrayLike) -> NDArray[np.int64]:
             "counts", f"counts must be 1-d whole numbers, not {array.dtype} of shape {array.shape}"
         )
     if array.dtype.kind == "f" and not np.array_equal(array, np.floor(array)):
-        raise SummaryError("counts", "counts must be whole numbers; round noisy counts before sending")
+        raise SummaryError(
+            "counts", "counts must be whole numbers; round noisy counts before sending"
+        )
     if array.size and array.min() < 1:
         raise SummaryError(
             "counts", f"a count is {array.min()}; a class without samples must be left out"
@@ -340,7 +354,7 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
     Raises
     ------
     SummaryError
-        With the place of the first such value and the number of rows (samples, means) that have one.
+        With the place of the first such value and the number of rows that have one.
     """
     # One number tells, without a mask of the array's size; the mask is only made in doubt.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -349,6 +363,6 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
         bad = np.argwhere(~np.isfinite(array))
         raise SummaryError(
             "non-finite",
-            f"{name} holds NaN or infinity in {len(np.unique(bad[:, 0]))} of {len(array)} rows, first "
-            f"at {tuple(bad[0].tolist())}; leave them out",
+            f"{name} holds NaN or infinity in {len(np.unique(bad[:, 0]))} of {len(array)} rows, "
+            f"first at {tuple(bad[0].tolist())}; leave them out",
         )

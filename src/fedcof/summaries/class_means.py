@@ -48,8 +48,8 @@ class ClassMeans(Summary):
         ):
             raise SummaryError(
                 "shape",
-                f"rows_per_client must say for each of {len(self.client_ids)} clients how many of the "
-                f"{len(self.counts)} rows are its own",
+                f"rows_per_client must say for each of {len(self.client_ids)} clients how many of "
+                f"the {len(self.counts)} rows are its own",
             )
 
     @property
@@ -66,9 +66,7 @@ class ClassMeans(Summary):
         stops = np.cumsum(self.rows_per_client).tolist()
         return [
             (client_id, slice(start, stop))
-            for client_id, start, stop in zip(
-                self.client_ids, [0, *stops[:-1]], stops, strict=True
-            )
+            for client_id, start, stop in zip(self.client_ids, [0, *stops[:-1]], stops, strict=True)
         ]
 
     @classmethod
@@ -89,11 +87,11 @@ class ClassMeans(Summary):
 class Summarizer:
     """Class means from batches, without ever holding all features.
 
-    With several means a class, the samples of a class are dealt in the order of their arrival: every
-    run of `means_per_class` samples goes to the sets in a random order. So the sets are disjoint,
-    differ by one sample at most, and do not depend on how the samples were cut into batches. Sets of
-    a class with fewer than ``2 * means_per_class`` samples are joined until each holds at least two
-    (appendix D of the paper). Samples whose order carries a trend must be shuffled first.
+    With several means a class, the samples of a class are dealt in the order of their arrival:
+    every run of `means_per_class` samples goes to the sets in a random order. So the sets are
+    disjoint, differ by one sample at most, and do not depend on how the samples were cut into
+    batches. Sets of a class with fewer than ``2 * means_per_class`` samples are joined until each
+    holds at least two (appendix D). Samples whose order carries a trend must be shuffled first.
 
     Parameters
     ----------
@@ -123,10 +121,14 @@ class Summarizer:
         if means_per_class < 1:
             raise ValueError(f"means_per_class must be at least 1, not {means_per_class}")
         if means_per_class > 1 and rng is None:
-            raise ValueError("several means per class are random sets: give rng, a Generator or a seed")
+            raise ValueError(
+                "several means per class are random sets: give rng, a Generator or a seed"
+            )
         self.means_per_class = means_per_class
         self.client_id = client_id
-        self._entropy = int(np.random.default_rng(rng).integers(2**63)) if means_per_class > 1 else 0
+        self._entropy = (
+            int(np.random.default_rng(rng).integers(2**63)) if means_per_class > 1 else 0
+        )
         self._sets: dict[int | str, _Sets] = {}
 
     def update(self, features: ArrayLike, labels: ArrayLike) -> None:

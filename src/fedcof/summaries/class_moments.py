@@ -26,7 +26,7 @@ class ClassDistribution(NamedTuple):
     """What is known of one class."""
 
     label: int | str
-    count: int
+    samples: int
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
 
@@ -119,12 +119,12 @@ def class_distributions(parts: Sequence[M]) -> Iterator[ClassDistribution]:
     for label in sorted(rows):
         counts = np.array([part.counts[row] for part, row in rows[label]])
         means = np.array([part.means[row] for part, row in rows[label]], dtype=np.float64)
-        count = int(counts.sum())
-        mean = counts @ means / count
+        samples = int(counts.sum())
+        mean = counts @ means / samples
         scatter = parts[0].spread(means - mean, counts)
         for part, row in rows[label]:
             scatter += (part.counts[row] - 1) * part.covariances[row].astype(np.float64)
-        yield ClassDistribution(label, count, mean, scatter / max(1, count - 1))
+        yield ClassDistribution(label, samples, mean, scatter / max(1, samples - 1))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
