@@ -1,0 +1,188 @@
+"""Features of images, computed once and then kept on disk.
+
+The images are taken in shards. A shard's file is named after its content and the backbone's
+fingerprint, so there is nothing to keep in step: an interrupted run goes on at the first shard
+that is not there, and a changed image is another shard.
+"""
+
+import hashlib
+import io
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.backbones import Backbone, BackboneError
+from fedcof.data.images import ImageSource, UnreadableImageError, content_hash, read_image
+from fedcof.files import cache_folder, fetch, store
+
+SHARD_SIZE = 512
+_NAMED_IN_WARNING = 5
+
+
+class UnreadableImageWarning(UserWarning):
+    """Some images could not be read and were skipped."""
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """The features of the images that could be read.
+
+    Attributes
+    ----------
+    features : (n, dim) float32 array
+    kept : (n,) int array
+        Which of the images they belong to: ``labels[kept]`` are their labels.
+    skipped : tuple of str
+        Name and fault of each image that could not be read.
+    """
+
+    features: NDArray[np.float32]
+    kept: NDArray[np.int64]
+    skipped: tuple[str, ...]
+
+
+def extract_features(
+    images: Iterable[ImageSource],
+    backbone: Backbone,
+    *,
+    cache_dir: Path | None = None,
+    strict: bool = False,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> ImageFeatures:
+    """Return the features of images, from the cache where they are in it.
+
+    Parameters
+    ----------
+    images : iterable of paths, encoded images (bytes) or pixel arrays
+        Taken one shard at a time: the whole never has to fit in memory.
+    backbone : Backbone
+    cache_dir : path, optional
+        Where features are kept. Default: ``features`` in the user's cache folder.
+    strict : bool
+        Whether an unreadable image stops the work. Otherwise it is skipped.
+    advance : callable
+        Called with the number of images done since the last call.
+
+    Raises
+    ------
+    UnreadableImageError
+        If an image cannot be read and ``strict`` is set, or if none can be read.
+    BackboneError
+        If the backbone gives NaN or infinity for an image.
+
+    Warns
+    -----
+    UnreadableImageWarning
+        If images were skipped: how many, and which.
+    RuntimeWarning
+        If a file of the cache was damaged; it is made again.
+    """
+    folder = (cache_dir or cache_folder() / "features") / backbone.fingerprint
+    shards = [np.empty((0, backbone.dim), np.float32)]
+    kept: list[int] = []
+    skipped: list[str] = []
+    start = 0
+    for shard in _shards(images):
+        names = [_name(source, start + i) for i, source in enumerate(shard)]
+        path = folder / f"{_shard_hash(shard)}.npy"
+        features = _load(path)
+        if features is None:
+            features = _compute(shard, names, backbone, advance)
+            _save(path, features)
+        else:
+            advance(len(shard))
+        readable = ~np.isnan(features).any(axis=1)
+        for i in np.flatnonzero(~readable):
+            fault = f"{names[i]}: {_fault(shard[i])}"
+            if strict:
+                raise UnreadableImageError(f"cannot read {fault}")
+            skipped.append(fault)
+        shards.append(features[readable])
+        kept.extend(start + np.flatnonzero(readable))
+        start += len(shard)
+    if skipped:
+        _report(skipped, start)
+    return ImageFeatures(np.concatenate(shards), np.array(kept, np.int64), tuple(skipped))
+
+
+def _shards(images: Iterable[ImageSource]) -> Iterator[list[ImageSource]]:
+    iterator = iter(images)
+    while shard := list(islice(iterator, SHARD_SIZE)):
+        yield shard
+
+
+def _shard_hash(shard: Sequence[ImageSource]) -> str:
+    return hashlib.sha256(b"".join(map(content_hash, shard))).hexdigest()
+
+
+def _compute(
+    shard: Sequence[ImageSource],
+    names: Sequence[str],
+    backbone: Backbone,
+    advance: Callable[[int], None],
+) -> NDArray[np.float32]:
+    """Return the features of a shard, with rows of NaN for images that cannot be read."""
+    unreadable = []
+    blank = np.zeros((1, 1, 3), np.uint8)
+
+    def prepare(item: tuple[int, ImageSource]) -> NDArray[np.float32]:
+        i, source = item
+        try:
+            return backbone.preprocess(read_image(source))
+        except UnreadableImageError:
+            unreadable.append(i)
+            return backbone.preprocess(blank)
+
+    batches = []
+    for batch in backbone.stream(enumerate(shard), prepare):
+        batches.append(batch)
+        advance(len(batch))
+    features = np.concatenate(batches)
+    finite = np.isfinite(features).all(axis=1)
+    if not finite.all():
+        name = names[int(finite.argmin())]
+        raise BackboneError(f"backbone {backbone.name} gives NaN or infinity for {name}")
+    features[unreadable] = np.nan
+    return features
+
+
+def _save(path: Path, features: NDArray[np.float32]) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, features)
+    store(path, buffer.getvalue())
+
+
+def _load(path: Path) -> NDArray[np.float32] | None:
+    content = fetch(path)
+    return None if content is None else np.load(io.BytesIO(content))
+
+
+def _name(source: ImageSource, index: int) -> str:
+    return f"image {index}" if isinstance(source, bytes | np.ndarray) else str(source)
+
+
+def _fault(source: ImageSource) -> str:
+    try:
+        read_image(source)
+    except UnreadableImageError as error:
+        return str(error)
+    return "it could not be read before; delete the cached features to try again"
+
+
+def _report(skipped: Sequence[str], total: int) -> None:
+    if len(skipped) == total:
+        raise UnreadableImageError(
+            f"none of the {total} images can be read; the first: {skipped[0]}"
+        )
+    more = len(skipped) - _NAMED_IN_WARNING
+    named = "\n".join(skipped[:_NAMED_IN_WARNING]) + (f"\nand {more} more" if more > 0 else "")
+    warnings.warn(
+        f"skipped {len(skipped)} of {total} images that cannot be read:\n{named}",
+        UnreadableImageWarning,
+        stacklevel=3,
+    )
