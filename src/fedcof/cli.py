@@ -1,20 +1,13 @@
-"""The command line."""
+"""The command line: one line a command, each in a file of `fedcof.commands`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 import fedcof
-from fedcof.errors import FedCOFError
+from fedcof.commands.demo import demo
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,10 +15,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Training-free federated learning: one round of class means, a working classifier.",
 )
-console = Console()
-error_console = Console(stderr=True)
-
-DEMO_METHODS = ("fedncm", "fed3r", "fedcof", "fedcof-oracle")
 
 
 def _version(show: bool) -> None:
@@ -43,80 +32,4 @@ def _main(
     pass
 
 
-@contextmanager
-def _errors_for_people() -> Iterator[None]:
-    """Print what fedcof has to say without a traceback."""
-    try:
-        yield
-    except (FedCOFError, ValueError, OSError) as error:
-        error_console.print(f"[bold red]error:[/] {error}", highlight=False)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        error_console.print("stopped; the same command goes on from here")
-        raise typer.Exit(130) from None
-
-
-@app.command()
-def demo(
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 100,
-    alpha: Annotated[
-        float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
-    ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seeds the split and the partition.")] = 0,
-    images: Annotated[int, typer.Option(help="How many of the 10,000 images to take.")] = 6000,
-    out: Annotated[Path, typer.Option(help="Folder for head, results and figure.")] = Path(
-        "fedcof-demo"
-    ),
-) -> None:
-    """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
-    from fedcof.backbones import squeezenet
-    from fedcof.data import dirichlet, extract_features, fashion_mnist
-    from fedcof.experiments import Dealt, evaluate
-    from fedcof.methods import get_method
-    from fedcof.progress import progress_bar
-    from fedcof.report import accuracy_vs_communication
-
-    with _errors_for_people():
-        train, test = fashion_mnist(images, seed=seed)
-        backbone = squeezenet()
-        with progress_bar("Extracting features", len(train) + len(test), unit="images") as advance:
-            train_features = extract_features(train.images, backbone, advance=advance).features
-            test_features = extract_features(test.images, backbone, advance=advance).features
-        partition = dirichlet(train.labels, clients, alpha, seed=seed)
-        for note in partition.notes:
-            error_console.print(f"note: {note}")
-        dealt = Dealt(train_features, train.labels, partition, test_features, test.labels)
-        results, heads = [], {}
-        for name in DEMO_METHODS:
-            with progress_bar(f"Summarizing: {name}", clients, unit="clients") as advance:
-                result, heads[name] = evaluate(get_method(name), dealt, seed=seed, advance=advance)
-            results.append(result)
-
-        table = Table(title=f"Fashion-MNIST, {clients} clients, Dirichlet {alpha:g}, seed {seed}")
-        for column in ("method", "accuracy %", "MB sent (formula)", "MB on the wire", "server s"):
-            table.add_column(column, justify="left" if column == "method" else "right")
-        for result in results:
-            table.add_row(
-                result.method,
-                f"{100 * result.accuracy:.1f}",
-                f"{result.formula_bytes / 1e6:.2f}",
-                f"{result.wire_bytes / 1e6:.2f}",
-                f"{result.server_seconds:.3f}",
-            )
-        console.print(table)
-
-        out.mkdir(parents=True, exist_ok=True)
-        head_path, results_path = out / "head.safetensors", out / "results.json"
-        figure_path = out / "accuracy-vs-communication.png"
-        heads["fedcof"].save(head_path)
-        settings = {"clients": clients, "alpha": alpha, "seed": seed, "images": images}
-        document = {
-            "fedcof": fedcof.__version__,
-            "dataset": "fashion-mnist",
-            "backbone": backbone.name,
-            **settings,
-            "rows": [asdict(result) for result in results],
-        }
-        results_path.write_text(json.dumps(document, indent=2) + "\n")
-        accuracy_vs_communication(results, str(table.title)).savefig(figure_path, dpi=150)
-        console.print("saved:", *(f"\n  {path}" for path in (head_path, results_path, figure_path)))
+app.command()(demo)

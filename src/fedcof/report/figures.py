@@ -17,7 +17,7 @@ def accuracy_vs_communication(results: Sequence[Result], title: str) -> Figure:
     """Draw accuracy against what all clients sent, on a log axis (fig. intro)."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
-    for index, result in enumerate(results):
+    for index, result in enumerate(sorted(results, key=lambda result: result.wire_bytes)):
         x, y = result.wire_bytes / MB, 100 * result.accuracy
         axes.scatter(x, y, s=70, color=f"C{index}", zorder=3)
         axes.annotate(
