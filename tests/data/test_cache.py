@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedcof.backbones import Backbone, BackboneError, Preprocessing
+from fedcof.data import UnreadableImageError, UnreadableImageWarning, cache, extract_features
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch):
+    monkeypatch.setattr(cache, "SHARD_SIZE", 4)
+
+
+def colours(values):
+    return [np.full((2, 2), value, np.uint8) for value in values]
+
+
+def test_features_are_those_of_the_images_in_their_order(backbone, tmp_path):
+    result = extract_features(colours(range(10)), backbone, cache_dir=tmp_path)
+    assert result.features.dtype == np.float32
+    np.testing.assert_array_equal(result.features, np.repeat(np.arange(10), 3).reshape(10, 3))
+    assert result.kept.tolist() == list(range(10))
+    assert result.skipped == ()
+
+
+def test_a_second_run_reads_the_same_bytes_from_the_cache(backbone, tmp_path):
+    first = extract_features(colours(range(10)), backbone, cache_dir=tmp_path)
+    backbone.prepared = 0
+    second = extract_features(colours(range(10)), backbone, cache_dir=tmp_path)
+    assert backbone.prepared == 0
+    assert first.features.tobytes() == second.features.tobytes()
+
+
+def test_only_the_shard_of_a_changed_image_is_made_again(backbone, tmp_path):
+    extract_features(colours(range(10)), backbone, cache_dir=tmp_path)
+    backbone.prepared = 0
+    changed = extract_features(colours([0, 1, 2, 99, *range(4, 10)]), backbone, cache_dir=tmp_path)
+    assert backbone.prepared == 4
+    assert changed.features[3, 0] == 99
+
+
+def test_other_preprocessing_does_not_share_features(backbone, tmp_path):
+    extract_features(colours([5]), backbone, cache_dir=tmp_path)
+    backbone.preprocessing = Preprocessing(size=4, mean=(1, 1, 1), scale=(1, 1, 1))
+    backbone.fingerprint = "other"
+    result = extract_features(colours([5]), backbone, cache_dir=tmp_path)
+    np.testing.assert_array_equal(result.features, [[4, 4, 4]])
+
+
+def test_an_interrupted_run_goes_on_after_its_last_whole_shard(backbone, tmp_path):
+    def interrupt(steps):
+        if backbone.prepared > 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract_features(colours(range(12)), backbone, cache_dir=tmp_path, advance=interrupt)
+    backbone.prepared = 0
+    result = extract_features(colours(range(12)), backbone, cache_dir=tmp_path)
+    assert backbone.prepared == 4
+    np.testing.assert_array_equal(result.features[:, 0], np.arange(12))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-7], lambda data: data[:100] + b"\xff" + data[101:], lambda data: b""],
+    ids=["truncated", "altered", "emptied"],
+)
+def test_a_damaged_shard_is_named_and_made_again(backbone, tmp_path, damage):
+    first = extract_features(colours(range(10)), backbone, cache_dir=tmp_path)
+    path = sorted(tmp_path.rglob("*.npy"))[0]
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.warns(RuntimeWarning, match=path.name):
+        second = extract_features(colours(range(10)), backbone, cache_dir=tmp_path)
+    np.testing.assert_array_equal(first.features, second.features)
+    extract_features(colours(range(10)), backbone, cache_dir=tmp_path)  # whole again: no warning
+
+
+def test_the_cache_lies_in_the_folder_that_the_environment_names(backbone, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
+    extract_features(colours([1]), backbone)
+    [shard] = tmp_path.rglob("*.npy")
+    assert shard.parent == tmp_path / "features" / backbone.fingerprint
+
+
+@pytest.fixture
+def folder_with_a_broken_image(tmp_path):
+    paths = [tmp_path / f"{i}.png" for i in range(6)]
+    for i, path in enumerate(paths):
+        Image.new("L", (2, 2), i).save(path)
+    paths[2].write_bytes(b"broken")
+    return paths
+
+
+@pytest.mark.parametrize("run", ["first", "from the cache"])
+def test_an_unreadable_image_is_skipped_named_and_counted(
+    backbone, tmp_path, folder_with_a_broken_image, run
+):
+    paths = folder_with_a_broken_image
+    if run == "from the cache":
+        with pytest.warns(UnreadableImageWarning):
+            extract_features(paths, backbone, cache_dir=tmp_path)
+        backbone.prepared = 0
+    with pytest.warns(UnreadableImageWarning, match=r"(?s)skipped 1 of 6 .*2\.png: Unidentified"):
+        result = extract_features(paths, backbone, cache_dir=tmp_path)
+    assert result.kept.tolist() == [0, 1, 3, 4, 5]
+    assert result.features[:, 0].tolist() == [0, 1, 3, 4, 5]
+    assert len(result.skipped) == 1
+    assert backbone.prepared == (0 if run == "from the cache" else 6)
+
+
+def test_strict_stops_at_an_unreadable_image(backbone, tmp_path, folder_with_a_broken_image):
+    with pytest.raises(UnreadableImageError, match=r"cannot read .*2\.png"):
+        extract_features(folder_with_a_broken_image, backbone, cache_dir=tmp_path, strict=True)
+
+
+def test_a_missing_image_is_read_once_it_is_there(backbone, tmp_path):
+    paths = [tmp_path / "here.png", tmp_path / "late.png"]
+    Image.new("L", (2, 2), 1).save(paths[0])
+    with pytest.warns(UnreadableImageWarning, match=r"late\.png"):
+        extract_features(paths, backbone, cache_dir=tmp_path)
+    Image.new("L", (2, 2), 2).save(paths[1])
+    assert extract_features(paths, backbone, cache_dir=tmp_path).features[:, 0].tolist() == [1, 2]
+
+
+def test_an_image_without_a_path_is_named_by_its_number(backbone, tmp_path):
+    images = [*colours(range(5)), b"broken"]
+    with pytest.warns(UnreadableImageWarning, match="image 5: "):
+        extract_features(images, backbone, cache_dir=tmp_path)
+
+
+def test_no_readable_image_at_all_is_an_error(backbone, tmp_path):
+    with pytest.raises(UnreadableImageError, match="none of the 2 images"):
+        extract_features([b"x", b"y"], backbone, cache_dir=tmp_path)
+
+
+def test_no_images_give_no_features(backbone, tmp_path):
+    assert extract_features([], backbone, cache_dir=tmp_path).features.shape == (0, 3)
+
+
+def test_a_backbone_that_gives_infinity_is_an_error_and_is_not_cached(tmp_path):
+    import onnx.parser
+
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 17]>
+        log (float[n, 3, 4, 4] image) => (float[n, 3, 4, 4] maps) { maps = Log(image) }
+        """
+    )
+    plain = Preprocessing(size=4, mean=(0, 0, 0), scale=(1, 1, 1))
+    backbone = Backbone(model.SerializeToString(), plain, name="log")
+    with pytest.raises(BackboneError, match="log gives NaN or infinity for image 1"):
+        extract_features(colours([1, 0]), backbone, cache_dir=tmp_path)
+    assert not list(tmp_path.rglob("*.npy"))
+
+
+def test_progress_counts_every_image_once_computed_or_cached(backbone, tmp_path):
+    for _ in range(2):
+        steps = []
+        extract_features(colours(range(10)), backbone, cache_dir=tmp_path, advance=steps.append)
+        assert sum(steps) == 10
+
+
+def test_images_are_taken_from_an_endless_stream_shard_by_shard(backbone, tmp_path):
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield np.full((2, 2), taken % 256, np.uint8)
+
+    class EnoughError(Exception):
+        pass
+
+    def stop(steps):
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        extract_features(endless(), backbone, cache_dir=tmp_path, advance=stop)
+    assert taken == 4
