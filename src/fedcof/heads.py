@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors import numpy as safetensors
 from scipy import linalg
 
 from fedcof.errors import HeadError, SingularScatterWarning
 from fedcof.scatter import rounding
+from fedcof.wire import CorruptBytesError, decode, encode
 
 if TYPE_CHECKING:
     import torch
@@ -165,13 +164,13 @@ class LinearHead:
 
     def save(self, path: str | Path) -> None:
         """Write the head to a safetensors file that `load` reads."""
-        arrays = {"weight": np.ascontiguousarray(self.weight)}
+        arrays = {"weight": self.weight}
         if self.bias is not None:
-            arrays["bias"] = np.ascontiguousarray(self.bias)
-        metadata = {"format": _FORMAT, "classes": json.dumps(self.classes.tolist())}
+            arrays["bias"] = self.bias
+        metadata: dict[str, Any] = {"kind": _KIND, "classes": self.classes.tolist()}
         if self.provenance is not None:
-            metadata["provenance"] = json.dumps(asdict(self.provenance), sort_keys=True)
-        Path(path).write_bytes(safetensors.save(arrays, metadata))
+            metadata["provenance"] = asdict(self.provenance)
+        Path(path).write_bytes(encode(arrays, metadata))
 
     @classmethod
     def load(cls, path: str | Path) -> LinearHead:
@@ -185,21 +184,17 @@ class LinearHead:
             If there is no such file.
         """
         try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if metadata.get("format") != _FORMAT:
-                raise HeadError(f"{path} is not a head of fedcof but {metadata.get('format')!r}")
+            arrays, metadata = decode(Path(path).read_bytes())
+            if metadata.get("kind") != _KIND:
+                raise HeadError(f"{path} is not a head of fedcof but {metadata.get('kind')!r}")
             provenance = metadata.get("provenance")
             return cls(
-                classes=np.asarray(json.loads(metadata["classes"])),
-                provenance=Provenance(**json.loads(provenance)) if provenance else None,
+                classes=np.asarray(metadata["classes"]),
+                provenance=Provenance(**provenance) if provenance else None,
                 **arrays,
             )
-        except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise HeadError(
-                f"{path} is not a whole head ({type(error).__name__}); save it again"
-            ) from None
+        except (CorruptBytesError, KeyError, TypeError) as error:
+            raise HeadError(f"{path} is not a whole head: {error}; save it again") from None
 
     def to_onnx(self, path: str | Path) -> None:
         """Write an ONNX model: ``features`` (n, dim) float32 to ``scores`` (n, classes).
@@ -238,4 +233,4 @@ class LinearHead:
         return layer
 
 
-_FORMAT = "fedcof-head-1"
+_KIND = "head-1"

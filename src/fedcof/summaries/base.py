@@ -13,8 +13,6 @@ in ``axes``, and how several become one in ``_merge``.
 
 from __future__ import annotations
 
-import json
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,10 +22,9 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from safetensors import SafetensorError
-from safetensors import numpy as safetensors
 
 from fedcof.errors import SummaryError
+from fedcof.wire import CorruptBytesError, decode, encode
 
 SCHEMA = 1
 """Version of the wire format; a reader refuses any other."""
@@ -135,21 +132,16 @@ class Summary(ABC):
             If a value is too large for `dtype`.
         """
         arrays: dict[str, NDArray[Any]] = {"counts": self.counts}
-        metadata = {
-            "kind": self.kind,
-            "schema": str(SCHEMA),
-            "client_ids": json.dumps(self.client_ids),
-        }
+        metadata = {"kind": self.kind, "schema": SCHEMA, "client_ids": self.client_ids}
         if self.classes.dtype.kind == "U":
-            metadata["classes"] = json.dumps(self.classes.tolist())
+            metadata["classes"] = self.classes.tolist()
         else:
             arrays["classes"] = self.classes
         for name in self.axes:
             with np.errstate(over="ignore"):
-                arrays[name] = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+                arrays[name] = getattr(self, name).astype(dtype)
             check_finite(name, arrays[name])
-        arrays |= self._extra_arrays()
-        return bytes(safetensors.save(arrays, metadata))
+        return encode(arrays | self._extra_arrays(), metadata)
 
     def _extra_arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays that go over the wire beside the statistic, outside the formula."""
@@ -170,23 +162,15 @@ def from_bytes(data: bytes) -> Summary:
         summary in them breaks a rule.
     """
     try:
-        arrays = safetensors.load(data)
-        (header_size,) = struct.unpack_from("<Q", data)
-        metadata = json.loads(data[8 : 8 + header_size])["__metadata__"]
-        schema, kind = metadata["schema"], metadata["kind"]
-        client_ids = tuple(json.loads(metadata["client_ids"]))
+        arrays, metadata = decode(data)
+        schema, kind = metadata.get("schema"), str(metadata["kind"])
+        client_ids = tuple(metadata["client_ids"])
         if "classes" in metadata:
-            arrays["classes"] = np.asarray(json.loads(metadata["classes"]))
-    except (SafetensorError, KeyError, ValueError, TypeError, struct.error) as error:
-        raise SummaryError(
-            "corrupt",
-            f"these {len(data)} bytes are not a whole summary ({type(error).__name__}); "
-            "send it again",
-        ) from None
-    if schema != str(SCHEMA):
-        raise SummaryError(
-            "schema", f"the summary has schema {schema!r}, this fedcof reads {SCHEMA}"
-        )
+            arrays["classes"] = np.asarray(metadata["classes"])
+    except (CorruptBytesError, KeyError, TypeError, ValueError) as error:
+        raise SummaryError("corrupt", f"not a whole summary: {error}; send it again") from None
+    if schema != SCHEMA:
+        raise SummaryError("schema", f"the summary has schema {schema}, this fedcof reads {SCHEMA}")
     if kind not in _KINDS:
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
     try:

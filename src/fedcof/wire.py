@@ -1,0 +1,50 @@
+"""Arrays and what is said of them as bytes: safetensors, the same bytes for the same content."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+_KEY = "fedcof"
+
+
+class CorruptBytesError(ValueError):
+    """The bytes are truncated, altered, or were not written by `encode`."""
+
+
+def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> bytes:
+    """Return arrays and metadata that JSON can hold as a safetensors file.
+
+    The metadata is one JSON text under one key, since safetensors writes several in random order.
+    """
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return bytes(safetensors.save(contiguous, {_KEY: json.dumps(metadata, sort_keys=True)}))
+
+
+def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays and the metadata that `encode` was given.
+
+    Raises
+    ------
+    CorruptBytesError
+        If the bytes are not whole.
+    """
+    try:
+        arrays = safetensors.load(data)
+        (header_size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + header_size])
+        metadata = json.loads(header["__metadata__"][_KEY])
+    except (SafetensorError, KeyError, TypeError, ValueError, struct.error) as error:
+        raise CorruptBytesError(
+            f"these {len(data)} bytes are not a whole file of fedcof ({type(error).__name__})"
+        ) from None
+    if not isinstance(metadata, dict):
+        raise CorruptBytesError("the metadata of these bytes is not a JSON object")
+    return arrays, metadata
