@@ -129,21 +129,39 @@ def weighted_scatter(
 ) -> NDArray[np.float64]:
     """Return the sum over i of ``weights[i] x x^T``, ``x = rows[i] - centres[centre_index[i]]``.
 
-    Many rows in float32 are centred and multiplied in float32, block by block, and accumulated in
-    float64. Rounding a centre is harmless: an error e of a class mean adds ``N_c e e^T``, which is
-    of second order. Few rows are multiplied in float64, which costs little then, and keeps the null
-    space of a singular scatter clean.
+    Every centre must be the weighted mean of its rows. Many rows in float32 are centred and
+    multiplied in float32, block by block, and accumulated in float64. Rounding a centre by e adds
+    ``e e^T`` times the weight of its rows to the sum and nothing else, since the deviations from
+    the mean sum to zero; that is taken off at the end. Few rows are multiplied in float64, which
+    costs little then, and keeps the null space of a singular scatter clean.
+
+    Raises
+    ------
+    SummaryError
+        If the sum overflows.
     """
     dim = rows.shape[1]
     dtype = rows.dtype if len(rows) > _MANY * dim else np.dtype(np.float64)
-    centres, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
+    rounded, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
     scatter = np.zeros((dim, dim))
     step = max(1, _BLOCK_BYTES // (dtype.itemsize * dim))
-    for start in range(0, len(rows), step):
-        block = slice(start, start + step)
-        deviations = np.subtract(rows[block], centres[centre_index[block]], dtype=dtype)
-        deviations *= scales[block, None]
-        scatter += deviations.T @ deviations
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            deviations = np.subtract(rows[block], rounded[centre_index[block]], dtype=dtype)
+            deviations *= scales[block, None]
+            scatter += deviations.T @ deviations
+    if not np.isfinite(scatter).all():
+        if dtype == np.float64:
+            raise SummaryError(
+                "overflow",
+                f"the scatter overflows: a mean is as large as {np.abs(rows).max():.3g}; scale "
+                "the features",
+            )
+        return weighted_scatter(rows.astype(np.float64), weights, centres, centre_index)
+    if dtype != np.float64:
+        errors = centres - rounded
+        scatter -= (errors.T * np.bincount(centre_index, weights, len(centres))) @ errors
     return scatter
 
 
