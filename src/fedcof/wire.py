@@ -41,7 +41,14 @@ def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         (header_size,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + header_size])
         metadata = json.loads(header["__metadata__"][_KEY])
-    except (SafetensorError, KeyError, TypeError, ValueError, struct.error) as error:
+    except (
+        SafetensorError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        struct.error,
+    ) as error:
         raise CorruptBytesError(
             f"these {len(data)} bytes are not a whole file of fedcof ({type(error).__name__})"
         ) from None
