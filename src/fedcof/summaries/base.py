@@ -17,17 +17,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
 from fedcof.wire import CorruptBytesError, decode, encode
 
 SCHEMA = 1
 """Version of the wire format; a reader refuses any other."""
+
+_LARGEST_COUNT = 2**40
+"""More cannot be meant; below it, no sum of counts leaves int64."""
 
 S = TypeVar("S", bound="Summary")
 
@@ -78,12 +82,12 @@ class Summary(ABC):
 
     def _check(self) -> None:
         self._set("client_ids", tuple(str(name) for name in self.client_ids))
-        if not self.client_ids or any(b < a for a, b in pairwise(self.client_ids)):
+        if not self.client_ids or any(b < a or a == b != "" for a, b in pairwise(self.client_ids)):
             raise SummaryError(
-                "client-ids", "the client ids must be in ascending order, at least one"
+                "client-ids", "the client ids must be in ascending order, each once, at least one"
             )
         self._set("classes", as_labels(self.classes))
-        self._set("counts", _as_counts(self.counts))
+        self._set("counts", as_counts(self.counts))
         sizes = {"rows": len(self.classes), "clients": len(self.client_ids)}
         if sizes["rows"] == 0:
             raise SummaryError(
@@ -123,13 +127,13 @@ class Summary(ABC):
     def _merge(cls, parts: Sequence[Self]) -> Self:
         """One summary from several that are checked and in the order of their clients."""
 
-    def to_bytes(self, dtype: DTypeLike = np.float32) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the summary as it goes over the wire: safetensors, float32 as the paper counts it.
 
         Raises
         ------
         SummaryError
-            If a value is too large for `dtype`.
+            If a value is too large for float32.
         """
         arrays: dict[str, NDArray[Any]] = {"counts": self.counts}
         metadata = {"kind": self.kind, "schema": SCHEMA, "client_ids": self.client_ids}
@@ -138,9 +142,16 @@ class Summary(ABC):
         else:
             arrays["classes"] = self.classes
         for name in self.axes:
-            with np.errstate(over="ignore"):
-                arrays[name] = getattr(self, name).astype(dtype)
-            check_finite(name, arrays[name])
+            try:
+                with np.errstate(over="raise"):
+                    arrays[name] = getattr(self, name).astype(np.float32)
+            except FloatingPointError:
+                raise SummaryError(
+                    "overflow",
+                    f"{name} holds a value too large for float32, in which it is sent; scale the "
+                    "features",
+                    client_id=self.client_ids[0],
+                ) from None
         return encode(arrays | self._extra_arrays(), metadata)
 
     def _extra_arrays(self) -> dict[str, NDArray[Any]]:
@@ -174,11 +185,19 @@ def from_bytes(data: bytes) -> Summary:
     if kind not in _KINDS:
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
     try:
-        return _KINDS[kind](client_ids=client_ids, **arrays)
+        summary = _KINDS[kind](client_ids=client_ids, **arrays)
     except TypeError:
         raise SummaryError(
             "corrupt", f"a summary of kind {kind!r} with the arrays {sorted(arrays)}"
         ) from None
+    for name in summary.axes:
+        if arrays[name].dtype != np.float32:
+            raise SummaryError(
+                "dtype",
+                f"{name} came in {arrays[name].dtype}, expected float32",
+                client_id=client_ids[0],
+            )
+    return summary
 
 
 def load(path: str | Path) -> Summary:
@@ -210,6 +229,8 @@ def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
     first = parts[0]
     seen: dict[str, int] = {}
     for position, part in enumerate(parts):
+        if not isinstance(part, Summary):
+            raise SummaryError("kind", f"a {type(part).__name__}, expected a summary")
         name = part.client_ids[0]
         if not isinstance(part, kind):
             raise SummaryError(
@@ -252,10 +273,9 @@ def merge(summaries: Iterable[S]) -> S:
         As `ordered`.
     """
     parts = list(summaries)
-    if parts:
-        parts = ordered(parts, type(parts[0]))
     if not parts:
         raise SummaryError("empty", "there is no summary to merge")
+    parts = ordered(parts, type(parts[0]))
     return parts[0] if len(parts) == 1 else type(parts[0])._merge(parts)
 
 
@@ -288,16 +308,29 @@ def as_labels(labels: ArrayLike) -> NDArray[Any]:
     array = np.asarray(labels)
     if array.ndim != 1:
         raise SummaryError("labels", f"labels must be 1-d, these have shape {array.shape}")
-    if array.dtype.kind == "O" and all(isinstance(label, str) for label in array.tolist()):
-        return array.astype(str)
+    if array.size == 0:  # an empty list is an array of floats to NumPy
+        return array.astype(np.int64)
+    if array.dtype.kind == "O" and any(
+        all(isinstance(label, kind) for label in array) for kind in (str, Integral)
+    ):
+        array = np.asarray(array.tolist())  # a column of pandas
     if array.dtype.kind in "biu":
+        if array.max() > np.iinfo(np.int64).max:
+            raise SummaryError("labels", f"label {array.max()} is too large for int64")
         return array.astype(np.int64)
     if array.dtype.kind == "U":
         return array
     raise SummaryError("labels", f"labels must be ints or strings, these have dtype {array.dtype}")
 
 
-def _as_counts(counts: ArrayLike) -> NDArray[np.int64]:
+def as_counts(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return counts as a 1-d array of int64.
+
+    Raises
+    ------
+    SummaryError
+        If they are not whole numbers of at least 1, or absurdly large.
+    """
     array = np.asarray(counts)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise SummaryError(
@@ -310,6 +343,10 @@ def _as_counts(counts: ArrayLike) -> NDArray[np.int64]:
     if array.size and array.min() < 1:
         raise SummaryError(
             "counts", f"a count is {array.min()}; a class without samples must be left out"
+        )
+    if array.size and array.max() > _LARGEST_COUNT:
+        raise SummaryError(
+            "counts", f"a count is {array.max()}, more than {_LARGEST_COUNT} cannot be meant"
         )
     return array.astype(np.int64)
 

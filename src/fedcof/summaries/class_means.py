@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
-from fedcof.summaries.base import Summary
+from fedcof.summaries.base import Summary, as_counts
 from fedcof.summaries.features import as_features, sum_by_group
 
 
@@ -36,16 +36,12 @@ class ClassMeans(Summary):
 
     def _check(self) -> None:
         super()._check()
-        if self.rows_per_client is None and len(self.client_ids) == 1:
-            object.__setattr__(self, "rows_per_client", np.array([len(self.counts)]))
         rows = self.rows_per_client
-        if (
-            rows is None
-            or rows.shape != (len(self.client_ids),)
-            or rows.dtype != np.int64
-            or rows.min() < 1
-            or rows.sum() != len(self.counts)
-        ):
+        if rows is None and len(self.client_ids) == 1:
+            rows = np.array([len(self.counts)])
+        if rows is not None:
+            self._set("rows_per_client", rows := as_counts(rows))
+        if rows is None or len(rows) != len(self.client_ids) or rows.sum() != len(self.counts):
             raise SummaryError(
                 "shape",
                 f"rows_per_client must say for each of {len(self.client_ids)} clients how many of "
@@ -170,7 +166,7 @@ class Summarizer:
 
     def _seed(self, label: int | str) -> list[int]:
         # From the label, so that no class's sets depend on which other classes came before.
-        return [self._entropy, zlib.crc32(str(label).encode())]
+        return [self._entropy, zlib.crc32(str(label).encode(errors="surrogatepass"))]
 
     def finish(self) -> ClassMeans:
         """Return the summary of all that was added, classes in ascending order.
