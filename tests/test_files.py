@@ -12,6 +12,13 @@ def test_an_absent_file_is_none(tmp_path):
     assert fetch(tmp_path / "absent") is None
 
 
+def test_a_cache_that_cannot_be_written_is_a_warning_that_says_what_to_set(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.warns(RuntimeWarning, match="FEDCOF_CACHE"):
+        store(tmp_path / "file" / "a", b"content")
+    assert fetch(tmp_path / "file" / "a") is None
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
     path = tmp_path / "a"
     write_atomically(path, b"old")

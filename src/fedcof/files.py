@@ -37,8 +37,22 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def store(path: Path, data: bytes) -> None:
-    """Keep ``data`` in the cache file ``path``, followed by its SHA-256 digest."""
-    write_atomically(path, data + hashlib.sha256(data).digest())
+    """Keep ``data`` in the cache file ``path``, followed by its SHA-256 digest.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the file cannot be written. The work goes on without it.
+    """
+    try:
+        write_atomically(path, data + hashlib.sha256(data).digest())
+    except OSError as error:
+        warnings.warn(
+            f"cannot write the cache file {path} ({error.strerror}); set the environment variable "
+            "FEDCOF_CACHE to a folder that can be written",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def fetch(path: Path) -> bytes | None:
@@ -51,7 +65,7 @@ def fetch(path: Path) -> bytes | None:
     """
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
+    except OSError:
         return None
     data, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     if hashlib.sha256(data).digest() != digest:

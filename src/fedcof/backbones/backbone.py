@@ -201,6 +201,8 @@ def _external_files(model: Path) -> list[Path]:
 def _session(model: bytes | Path, name: str) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = joblib.cpu_count()
+    # Threads that wait actively would take the cores from the preprocessing.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime has no common class for its errors
