@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ class CorruptBytesError(ValueError):
 
 
 def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> bytes:
-    """Return arrays and metadata that JSON can hold as a safetensors file.
+    """Return arrays and metadata, of JSON's types and NumPy's scalars, as a safetensors file.
 
     The metadata is one JSON text under one key, since safetensors writes several in random order.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return bytes(safetensors.save(contiguous, {_KEY: json.dumps(metadata, sort_keys=True)}))
+    text = json.dumps(metadata, sort_keys=True, default=methodcaller("item"))
+    return bytes(safetensors.save(contiguous, {_KEY: text}))
 
 
 def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -41,14 +43,7 @@ def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         (header_size,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + header_size])
         metadata = json.loads(header["__metadata__"][_KEY])
-    except (
-        SafetensorError,
-        KeyError,
-        TypeError,
-        ValueError,
-        RecursionError,
-        struct.error,
-    ) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptBytesError(
             f"these {len(data)} bytes are not a whole file of fedcof ({type(error).__name__})"
         ) from None
