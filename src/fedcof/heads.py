@@ -15,6 +15,7 @@ from scipy import linalg
 
 from fedcof.errors import HeadError, SingularScatterWarning
 from fedcof.scatter import rounding
+from fedcof.summaries.base import as_labels
 from fedcof.wire import CorruptBytesError, decode, encode
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _minimum_norm(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArr
         f"the scatter matrix has rank {kept.sum()} of {len(values)}: the minimum-norm solution is "
         "taken; more shrinkage, or more means per client, would make it definite",
         SingularScatterWarning,
-        stacklevel=4,
+        stacklevel=5,  # the caller of Method.solve
     )
     basis = vectors[:, kept]
     return np.asarray((sums @ basis / values[kept]) @ basis.T)
@@ -146,21 +147,38 @@ class LinearHead:
         Raises
         ------
         HeadError
-            If the features have another length.
+            If the features have another length, or hold NaN or infinity.
         """
         array = np.asarray(features)
         if array.ndim != 2 or array.shape[1] != self.dim:
             raise HeadError(f"features of shape {array.shape}, this head takes (n, {self.dim})")
-        scores = array @ self.weight.T
-        return np.asarray(scores if self.bias is None else scores + self.bias)
+        scores = np.asarray(array @ self.weight.T)
+        if not np.isfinite(scores).all():
+            row = np.flatnonzero(~np.isfinite(scores).all(axis=1))[0]
+            raise HeadError(f"features hold NaN or infinity, first in row {row}; leave it out")
+        return scores if self.bias is None else scores + self.bias
 
     def predict(self, features: ArrayLike) -> NDArray[Any]:
         """Return the label of the highest score for features of shape (n, dim)."""
         return np.asarray(self.classes[self.decision_function(features).argmax(axis=1)])
 
     def score(self, features: ArrayLike, labels: ArrayLike) -> float:
-        """Return the accuracy, a number from 0 to 1."""
-        return float(np.mean(self.predict(features) == np.asarray(labels)))
+        """Return the accuracy, a number from 0 to 1.
+
+        Raises
+        ------
+        HeadError
+            If there is no sample, or the labels are of another length or type than predicted.
+        """
+        predicted, truth = self.predict(features), as_labels(labels)
+        if len(truth) != len(predicted) or len(truth) == 0:
+            raise HeadError(f"{len(truth)} labels for {len(predicted)} features")
+        if isinstance(truth[0], str) != isinstance(predicted[0], str):
+            raise HeadError(
+                f"labels of type {truth.dtype}, but the classes of this head are "
+                f"{self.classes.dtype}"
+            )
+        return float(np.mean(predicted == truth))
 
     def save(self, path: str | Path) -> None:
         """Write the head to a safetensors file that `load` reads."""
@@ -186,14 +204,14 @@ class LinearHead:
         try:
             arrays, metadata = decode(Path(path).read_bytes())
             if metadata.get("kind") != _KIND:
-                raise HeadError(f"{path} is not a head of fedcof but {metadata.get('kind')!r}")
+                raise HeadError(f"not a head of fedcof but {metadata.get('kind')!r}")
             provenance = metadata.get("provenance")
             return cls(
                 classes=np.asarray(metadata["classes"]),
                 provenance=Provenance(**provenance) if provenance else None,
                 **arrays,
             )
-        except (CorruptBytesError, KeyError, TypeError) as error:
+        except (CorruptBytesError, HeadError, KeyError, TypeError) as error:
             raise HeadError(f"{path} is not a whole head: {error}; save it again") from None
 
     def to_onnx(self, path: str | Path) -> None:
