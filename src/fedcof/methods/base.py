@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -115,6 +116,19 @@ def check_two_classes(classes: NDArray[Any]) -> None:
             "classes",
             f"all clients hold only the class {classes[0].item()!r}; a classifier needs two",
         )
+
+
+def check_at_least(minimum: float, **hyperparameters: float) -> None:
+    """Check that hyperparameters are finite numbers that are not below a minimum.
+
+    Raises
+    ------
+    ValueError
+        With the first that is.
+    """
+    for name, value in hyperparameters.items():
+        if not minimum <= value < math.inf:
+            raise ValueError(f"{name} must be a number of at least {minimum}, it is {value}")
 
 
 def get_method(name: str, **hyperparameters: Any) -> Method[Any]:

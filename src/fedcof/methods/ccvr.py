@@ -13,7 +13,7 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.summaries import ClassCovariances, ClassDistribution, Summary, class_distributions
 
 
@@ -40,6 +40,9 @@ class CCVR(Method[ClassCovariances]):
     max_iter: int = 100
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check_at_least(1, samples_per_class=self.samples_per_class, max_iter=self.max_iter)
+
     def summarize(
         self,
         features: ArrayLike,
@@ -61,7 +64,7 @@ class CCVR(Method[ClassCovariances]):
             [_draw(one, self.samples_per_class, rng) for one in class_distributions(parts)]
         )
         class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
-        scale = features.std()
+        scale = features.std() or 1.0
         classifier = LogisticRegression(max_iter=self.max_iter)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

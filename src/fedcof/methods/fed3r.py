@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.heads import solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.scatter import add_to_diagonal
 from fedcof.summaries import Gram, Summary, merge, summarize_gram
 
@@ -29,6 +29,9 @@ class Fed3R(Method[Gram]):
     summary_type: ClassVar[type[Summary]] = Gram
 
     ridge: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_at_least(0, ridge=self.ridge)
 
     def summarize(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.heads import solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.scatter import ClassStatistics
 from fedcof.summaries import ClassMeans, Summary, summarize
 
@@ -59,8 +59,8 @@ class FedCOF(Method[ClassMeans]):
     def __post_init__(self) -> None:
         if self.scatter not in get_args(Scatter):
             raise ValueError(f"scatter must be one of {get_args(Scatter)}, not {self.scatter!r}")
-        if self.shrinkage < 0:
-            raise ValueError(f"shrinkage must not be negative, it is {self.shrinkage}")
+        check_at_least(0, shrinkage=self.shrinkage)
+        check_at_least(1, means_per_class=self.means_per_class)
 
     def summarize(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.heads import solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.scatter import add_to_diagonal
 from fedcof.summaries import (
     ClassCovariances,
@@ -35,6 +35,9 @@ class _SharedCovariances(Method[M]):
     """
 
     shrinkage: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_at_least(0, shrinkage=self.shrinkage)
 
     def summarize(
         self,
