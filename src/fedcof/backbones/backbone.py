@@ -186,7 +186,7 @@ def _fingerprint(model: bytes | Path, preprocessing: Preprocessing) -> str:
 
 def _external_files(model: Path) -> list[Path]:
     """List the files beside a model that hold its weights, as torch exports large models."""
-    import onnx  # noqa: PLC0415  slow, and needed for the user's own models only
+    import onnx  # slow, and needed for the user's own models only
 
     graph = onnx.load(model, load_external_data=False).graph
     locations = {

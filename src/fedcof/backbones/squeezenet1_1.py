@@ -77,7 +77,7 @@ def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
         Whether the output is the 1,000 ImageNet logits rather than the 512 features, which are
         the global average of the last fire module.
     """
-    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415  slow, and seldom needed
+    from onnx import TensorProto, helper, numpy_helper  # slow, and seldom needed
 
     nodes, initializers = [], []
 
