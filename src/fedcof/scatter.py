@@ -9,21 +9,81 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError
 from fedcof.summaries import ClassMeans, merge
-from fedcof.summaries.features import blocks, indicator
+from fedcof.summaries.features import as_features, blocks, indicator
+
+ScatterParts = Literal["within", "between", "both"]
 
 _BLOCK_BYTES = 8 << 20
 """Size of a block in the product: long enough for BLAS, small beside the means."""
 
 _MANY = 8
 """So many rows a dimension are enough to make a scatter definite whatever the rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """The class means and the scatter about them: all that a closed-form head depends on.
+
+    Parameters
+    ----------
+    classes : ndarray, shape (classes,)
+        The labels in ascending order.
+    class_means : ndarray of float64, shape (classes, dim)
+        mu_c.
+    class_counts : ndarray of int64, shape (classes,)
+        N_c.
+    within_scatter : ndarray of float64, shape (dim, dim)
+        The sum of ``(N_c - 1) Sigma_c`` without shrinkage.
+    """
+
+    classes: NDArray[Any]
+    class_means: NDArray[np.float64]
+    class_counts: NDArray[np.int64]
+    within_scatter: NDArray[np.float64]
+
+    @property
+    def total(self) -> int:
+        """The number of samples, N."""
+        return int(self.class_counts.sum())
+
+    @property
+    def global_mean(self) -> NDArray[np.float64]:
+        """The mean of all samples, mu_g."""
+        return self.class_counts @ self.class_means / self.total
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """B, the sum of the features of every class, shape (classes, dim)."""
+        return self.class_counts[:, None] * self.class_means
+
+    def within(self, shrinkage: float) -> NDArray[np.float64]:
+        """Return G_with, `shrinkage` on the diagonal of every Sigma_c (eq. classifier-init)."""
+        diagonal = shrinkage * (self.total - len(self.classes))
+        return add_to_diagonal(self.within_scatter.copy(), diagonal)
+
+    def between(self) -> NDArray[np.float64]:
+        """Return G_btw, the scatter of the class means about the global mean (eq. sol-with-cov)."""
+        everything = np.zeros(len(self.classes), dtype=np.int64)
+        return weighted_scatter(
+            self.class_means, self.class_counts, self.global_mean[None], everything
+        )
+
+    def gram(self, shrinkage: float, parts: ScatterParts = "within") -> NDArray[np.float64]:
+        """Return G: ``N mu_g mu_g^T`` and the scatter asked for (eq. sol-with-cov)."""
+        gram = self.total * np.outer(self.global_mean, self.global_mean)
+        if parts != "between":
+            gram += self.within(shrinkage)
+        if parts != "within":
+            gram += self.between()
+        return gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,45 +125,40 @@ class ClassStatistics:
         merged = merge(summaries)
         if not isinstance(merged, ClassMeans):
             raise SummaryError("kind", f"class means are needed, not a {merged.kind!r}")
-        classes, class_index = np.unique(merged.classes, return_inverse=True)
-        class_means, class_counts = average_by_class(
-            merged.means, merged.counts, class_index, len(classes)
-        )
-        return cls(merged.means, merged.counts, class_index, classes, class_means, class_counts)
+        return cls._of(merged.means, merged.counts, merged.classes)
 
-    @property
-    def total(self) -> int:
-        """The number of samples, N."""
-        return int(self.class_counts.sum())
+    @classmethod
+    def of_samples(cls, features: ArrayLike, labels: ArrayLike) -> ClassStatistics:
+        """Take every sample for a mean of one: the estimate is the samples' covariance then.
+
+        Raises
+        ------
+        SummaryError
+            If the shapes or types do not fit, there is no sample, or a feature is not finite.
+        """
+        array, coded = as_features(features, labels)
+        return cls._of(array, np.ones(len(array), dtype=np.int64), coded)
+
+    @classmethod
+    def _of(
+        cls, means: NDArray[np.floating[Any]], counts: NDArray[np.int64], labels: NDArray[Any]
+    ) -> ClassStatistics:
+        classes, class_index = np.unique(labels, return_inverse=True)
+        class_means, class_counts = average_by_class(means, counts, class_index, len(classes))
+        return cls(means, counts, class_index, classes, class_means, class_counts)
 
     @property
     def means_per_class(self) -> NDArray[np.int64]:
         """The number of means that arrived for every class, K_c."""
         return np.bincount(self.class_index, minlength=len(self.classes))
 
-    @property
-    def global_mean(self) -> NDArray[np.float64]:
-        """The mean of all samples, mu_g."""
-        return self.class_counts @ self.class_means / self.total
-
-    def within(self, shrinkage: float) -> NDArray[np.float64]:
-        """Return G_with, the sum of ``(N_c - 1) Sigma_c`` (eq. classifier-init).
-
-        Sigma_c is the estimate of eq. final-cov-estimate. A class with one mean has no estimate and
-        gives its shrinkage only.
-        """
+    def scatter(self) -> Scatter:
+        """Estimate the scatter (eq. cov-estimate); a class with one mean adds nothing to it."""
         weights = (self.class_counts - 1) / np.maximum(1, self.means_per_class - 1)
-        scatter = weighted_scatter(
+        within = weighted_scatter(
             self.means, self.counts * weights[self.class_index], self.class_means, self.class_index
         )
-        return add_to_diagonal(scatter, shrinkage * (self.total - len(self.classes)))
-
-    def between(self) -> NDArray[np.float64]:
-        """Return G_btw, the scatter of the class means about the global mean (eq. sol-with-cov)."""
-        everything = np.zeros(len(self.classes), dtype=np.int64)
-        return weighted_scatter(
-            self.class_means, self.class_counts, self.global_mean[None], everything
-        )
+        return Scatter(self.classes, self.class_means, self.class_counts, within)
 
 
 def average_by_class(

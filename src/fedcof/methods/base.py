@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -82,25 +82,32 @@ class Method(ABC, Generic[S]):
             class in all.
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
-        weight, classes, bias = self._solve(parts)
-        return LinearHead(
-            weight=weight,
-            classes=classes,
-            bias=bias,
-            provenance=Provenance(
-                method=self.name,
-                hyperparameters=asdict(self),
-                clients=sum(len(part.client_ids) for part in parts),
-                samples=sum(part.total for part in parts),
-                bytes=sum(part.formula_bytes for part in parts),
-            ),
+        provenance = Provenance(
+            method=self.name,
+            hyperparameters=asdict(self),
+            clients=sum(len(part.client_ids) for part in parts),
+            samples=sum(part.total for part in parts),
+            bytes=sum(part.formula_bytes for part in parts),
         )
+        return replace(self.fit(self.pool(parts)), provenance=provenance)
 
     @abstractmethod
-    def _solve(
-        self, parts: Sequence[S]
-    ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
-        """Return weight, classes and bias from summaries in the order of their clients."""
+    def pool(self, parts: Sequence[S]) -> Any:
+        """Return all that the head depends on, from summaries in the order of their clients.
+
+        The hyperparameters of `fit` do not enter, so a grid over them pools once.
+        """
+
+    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Any | None:
+        """Return what `pool` gives, up to rounding, however these samples are dealt to clients.
+
+        None where it depends on who holds what.
+        """
+        return None
+
+    @abstractmethod
+    def fit(self, pooled: Any) -> LinearHead:
+        """Return the head from what `pool` gave."""
 
 
 def check_two_classes(classes: NDArray[Any]) -> None:

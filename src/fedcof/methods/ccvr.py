@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from fedcof.heads import LinearHead
 from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.summaries import ClassCovariances, ClassDistribution, Summary, class_distributions
 
@@ -54,15 +55,20 @@ class CCVR(Method[ClassCovariances]):
         """Return mean, count and covariance of every class."""
         return ClassCovariances.summarize(features, labels, client_id=client_id)
 
-    def _solve(
-        self, parts: Sequence[ClassCovariances]
-    ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
-        classes = np.unique(np.concatenate([part.classes for part in parts]))
+    def pool(self, parts: Sequence[ClassCovariances]) -> list[_Gaussian]:
+        """Return the Gaussian of every class, in the order of the classes."""
+        return [_Gaussian.of(one) for one in class_distributions(parts)]
+
+    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> list[_Gaussian]:
+        """Return the Gaussians of the samples."""
+        return self.pool([self.summarize(features, labels)])
+
+    def fit(self, pooled: list[_Gaussian]) -> LinearHead:
+        """Return the logistic regression on virtual features."""
+        classes = np.array([one.label for one in pooled])
         check_two_classes(classes)
         rng = np.random.default_rng(self.seed)
-        features = np.concatenate(
-            [_draw(one, self.samples_per_class, rng) for one in class_distributions(parts)]
-        )
+        features = np.concatenate([one.draw(self.samples_per_class, rng) for one in pooled])
         class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
         scale = features.std() or 1.0
         classifier = LogisticRegression(max_iter=self.max_iter)
@@ -72,15 +78,24 @@ class CCVR(Method[ClassCovariances]):
         weight, bias = classifier.coef_ / scale, classifier.intercept_
         if len(classes) == 2:  # scikit-learn keeps one row then: the log odds of the second class
             weight, bias = np.vstack([-weight, weight]) / 2, np.hstack([-bias, bias]) / 2
-        return weight, classes, bias
+        return LinearHead(weight, classes, bias)
 
 
-def _draw(
-    distribution: ClassDistribution, samples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return Gaussian features; eigenvalues below zero, of rounded covariances, count as zero."""
-    values, vectors = linalg.eigh(distribution.covariance)
-    # The symmetric root: unlike the eigenvectors, it does not turn with the last bits of its input.
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    noise = rng.standard_normal((samples, len(values)))
-    return np.asarray(distribution.mean + noise @ root)
+class _Gaussian(NamedTuple):
+    label: int | str
+    mean: NDArray[np.float64]
+    root: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, distribution: ClassDistribution) -> _Gaussian:
+        """Take the symmetric root: unlike eigenvectors, it does not turn with the last bits.
+
+        Eigenvalues below zero, of rounded covariances, count as zero.
+        """
+        values, vectors = linalg.eigh(distribution.covariance)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return cls(distribution.label, distribution.mean, root)
+
+    def draw(self, samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return virtual features, shape (samples, dim)."""
+        return np.asarray(self.mean + rng.standard_normal((samples, len(self.mean))) @ self.root)

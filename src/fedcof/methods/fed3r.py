@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedcof.heads import solve_head
+from fedcof.heads import LinearHead, solve_head
 from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.scatter import add_to_diagonal
 from fedcof.summaries import Gram, Summary, merge, summarize_gram
@@ -44,8 +44,16 @@ class Fed3R(Method[Gram]):
         """Return the Gram matrix of all features and the sum of every class."""
         return summarize_gram(features, labels, client_id=client_id)
 
-    def _solve(self, parts: Sequence[Gram]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
-        merged = merge(parts)
-        check_two_classes(merged.classes)
-        gram = add_to_diagonal(np.array(merged.gram, dtype=np.float64), self.ridge)
-        return solve_head(gram, merged.sums.astype(np.float64)), merged.classes, None
+    def pool(self, parts: Sequence[Gram]) -> Gram:
+        """Return the matrices of all clients."""
+        return merge(parts)
+
+    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Gram:
+        """Return the matrices of the samples."""
+        return summarize_gram(features, labels)
+
+    def fit(self, pooled: Gram) -> LinearHead:
+        """Return the solution of eq. sol-ridge."""
+        check_two_classes(pooled.classes)
+        gram = add_to_diagonal(np.array(pooled.gram, dtype=np.float64), self.ridge)
+        return LinearHead(solve_head(gram, pooled.sums.astype(np.float64)), pooled.classes)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedcof.heads import solve_head
+from fedcof.heads import LinearHead, solve_head
 from fedcof.methods.base import Method, check_at_least, check_two_classes
-from fedcof.scatter import ClassStatistics
+from fedcof.scatter import ClassStatistics, Scatter, ScatterParts
 from fedcof.summaries import ClassMeans, Summary, summarize
-
-Scatter = Literal["within", "between", "both"]
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,14 @@ class FedCOF(Method[ClassMeans]):
     summary_type: ClassVar[type[Summary]] = ClassMeans
 
     shrinkage: float = 1.0
-    scatter: Scatter = "within"
+    scatter: ScatterParts = "within"
     means_per_class: int = 1
 
     def __post_init__(self) -> None:
-        if self.scatter not in get_args(Scatter):
-            raise ValueError(f"scatter must be one of {get_args(Scatter)}, not {self.scatter!r}")
+        if self.scatter not in get_args(ScatterParts):
+            raise ValueError(
+                f"scatter must be one of {get_args(ScatterParts)}, not {self.scatter!r}"
+            )
         check_at_least(0, shrinkage=self.shrinkage)
         check_at_least(1, means_per_class=self.means_per_class)
 
@@ -79,13 +79,12 @@ class FedCOF(Method[ClassMeans]):
             client_id=client_id,
         )
 
-    def _solve(self, parts: Sequence[ClassMeans]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
-        statistics = ClassStatistics.of(parts)
-        check_two_classes(statistics.classes)
-        gram = statistics.total * np.outer(statistics.global_mean, statistics.global_mean)
-        if self.scatter != "between":
-            gram += statistics.within(self.shrinkage)
-        if self.scatter != "within":
-            gram += statistics.between()
-        sums = statistics.class_counts[:, None] * statistics.class_means
-        return solve_head(gram, sums), statistics.classes, None
+    def pool(self, parts: Sequence[ClassMeans]) -> Scatter:
+        """Return the scatter that the means tell."""
+        return ClassStatistics.of(parts).scatter()
+
+    def fit(self, pooled: Scatter) -> LinearHead:
+        """Return the solution of eq. classifier-init."""
+        check_two_classes(pooled.classes)
+        gram = pooled.gram(self.shrinkage, self.scatter)
+        return LinearHead(solve_head(gram, pooled.sums), pooled.classes)

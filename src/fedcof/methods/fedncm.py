@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedcof.heads import normalize_rows
+from fedcof.heads import LinearHead, normalize_rows
 from fedcof.methods.base import Method, check_two_classes
 from fedcof.scatter import ClassStatistics
 from fedcof.summaries import ClassMeans, Summary, summarize
@@ -41,7 +41,11 @@ class FedNCM(Method[ClassMeans]):
         """Return the mean and the count of every class."""
         return summarize(features, labels, client_id=client_id)
 
-    def _solve(self, parts: Sequence[ClassMeans]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
-        statistics = ClassStatistics.of(parts)
-        check_two_classes(statistics.classes)
-        return normalize_rows(statistics.class_means), statistics.classes, None
+    def pool(self, parts: Sequence[ClassMeans]) -> ClassStatistics:
+        """Return the class means."""
+        return ClassStatistics.of(parts)
+
+    def fit(self, pooled: ClassStatistics) -> LinearHead:
+        """Return the class means at length 1."""
+        check_two_classes(pooled.classes)
+        return LinearHead(normalize_rows(pooled.class_means), pooled.classes)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.heads import solve_head
+from fedcof.heads import LinearHead, solve_head
 from fedcof.methods.base import Method, check_at_least, check_two_classes
-from fedcof.scatter import add_to_diagonal
+from fedcof.scatter import ClassStatistics, Scatter
 from fedcof.summaries import (
     ClassCovariances,
     ClassMoments,
@@ -51,21 +51,26 @@ class _SharedCovariances(Method[M]):
         summary: M = self.summary_type.summarize(features, labels, client_id=client_id)  # type: ignore[attr-defined]
         return summary
 
-    def _solve(self, parts: Sequence[M]) -> tuple[NDArray[np.float64], NDArray[Any], None]:
-        labels, sums, total = [], [], 0
+    def pool(self, parts: Sequence[M]) -> Scatter:
+        """Return the scatter of all clients."""
+        labels, counts, means = [], [], []
         within: NDArray[np.float64] = np.zeros_like(parts[0].covariances[0], dtype=np.float64)
         for label, samples, mean, covariance in class_distributions(parts):
             labels.append(label)
-            sums.append(samples * mean)
-            total += samples
+            counts.append(samples)
+            means.append(mean)
             within = within + (samples - 1) * covariance
-        classes = np.array(labels)
-        check_two_classes(classes)
-        global_mean: NDArray[np.float64] = np.sum(sums, axis=0) / total
-        gram = total * np.outer(global_mean, global_mean)
-        gram += parts[0].as_matrix(within, len(global_mean))
-        add_to_diagonal(gram, self.shrinkage * (total - len(classes)))
-        return solve_head(gram, np.array(sums)), classes, None
+        pooled = parts[0].as_matrix(within, parts[0].dim)
+        return Scatter(np.array(labels), np.array(means), np.array(counts), pooled)
+
+    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Scatter:
+        """Return the scatter of the samples."""
+        return self.pool([self.summarize(features, labels)])
+
+    def fit(self, pooled: Scatter) -> LinearHead:
+        """Return the solution of eq. classifier-init."""
+        check_two_classes(pooled.classes)
+        return LinearHead(solve_head(pooled.gram(self.shrinkage), pooled.sums), pooled.classes)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,10 @@ class FedCOFOracle(_SharedCovariances[ClassCovariances]):
 
     name: ClassVar[str] = "fedcof-oracle"
     summary_type: ClassVar[type[Summary]] = ClassCovariances
+
+    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Scatter:
+        """Return the scatter of the samples, without a matrix for every class."""
+        return ClassStatistics.of_samples(features, labels).scatter()
 
 
 @dataclass(frozen=True)
