@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedcof.data import Partition
 from fedcof.heads import LinearHead
-from fedcof.methods import Method
+from fedcof.methods import Method, client_rng
 from fedcof.summaries import from_bytes
 
 
@@ -113,8 +113,3 @@ def evaluate(
         server_seconds=seconds,
     )
     return result, head
-
-
-def client_rng(seed: int, client_id: str) -> np.random.Generator:
-    """Return the client's own generator: the same wherever and whenever the client runs."""
-    return np.random.default_rng([seed, *client_id.encode()])

@@ -6,6 +6,7 @@ from fedcof.methods.fed3r import Fed3R
 from fedcof.methods.fedcof import FedCOF
 from fedcof.methods.fedncm import FedNCM
 from fedcof.methods.oracle import FedCOFDiagonal, FedCOFOracle, FedCOFSpherical
+from fedcof.methods.seeds import client_rng
 
 __all__ = [
     "CCVR",
@@ -17,5 +18,6 @@ __all__ = [
     "FedCOFSpherical",
     "FedNCM",
     "Method",
+    "client_rng",
     "get_method",
 ]
