@@ -26,8 +26,29 @@ def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> b
     The metadata is one JSON text under one key, since safetensors writes several in random order.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    text = json.dumps(metadata, sort_keys=True, default=methodcaller("item"))
-    return bytes(safetensors.save(contiguous, {_KEY: text}))
+    return bytes(safetensors.save(contiguous, {_KEY: _as_json(metadata)}))
+
+
+def _as_json(metadata: Mapping[str, Any]) -> str:
+    return json.dumps(metadata, sort_keys=True, default=methodcaller("item"))
+
+
+def encoded_size(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> int:
+    """Return the length of what `encode` gives, without reading the arrays.
+
+    So they may be views of one number that only have the shape and the type.
+    """
+    header: dict[str, Any] = {"__metadata__": {_KEY: _as_json(metadata)}}
+    end = 0
+    for name, array in sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])):
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": f"{array.dtype.kind.upper()}{8 * array.itemsize}",
+            "shape": array.shape,
+            "data_offsets": [start, end],
+        }
+    header_size = len(json.dumps(header, separators=(",", ":")))
+    return 8 + -(-header_size // 8) * 8 + end
 
 
 def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
-from fedcof.wire import CorruptBytesError, decode, encode
+from fedcof.wire import CorruptBytesError, decode, encode, encoded_size
 
 SCHEMA = 1
 """Version of the wire format; a reader refuses any other."""
@@ -135,12 +135,7 @@ class Summary(ABC):
         SummaryError
             If a value is too large for float32.
         """
-        arrays: dict[str, NDArray[Any]] = {"counts": self.counts}
-        metadata = {"kind": self.kind, "schema": SCHEMA, "client_ids": self.client_ids}
-        if self.classes.dtype.kind == "U":
-            metadata["classes"] = self.classes.tolist()
-        else:
-            arrays["classes"] = self.classes
+        arrays = self._extra_arrays()
         for name in self.axes:
             try:
                 with np.errstate(over="raise"):
@@ -152,7 +147,43 @@ class Summary(ABC):
                     "features",
                     client_id=self.client_ids[0],
                 ) from None
-        return encode(arrays | self._extra_arrays(), metadata)
+        return encode(*self._parcel(arrays, self.classes, self.counts, self.client_ids))
+
+    @classmethod
+    def sizes(cls, classes: NDArray[Any], dim: int, *, client_id: str = "") -> tuple[int, int]:
+        """Return `formula_bytes` and the length of `to_bytes` of a summary that is not made.
+
+        Parameters
+        ----------
+        classes : ndarray of int64 or str, shape (rows,)
+            The class of every row.
+        dim : int
+            The length of a feature, d.
+        client_id : str, optional
+            The client's name.
+        """
+        axes = {"rows": len(classes), "dim": dim}
+        arrays: dict[str, NDArray[Any]] = {
+            name: np.broadcast_to(np.float32(0), tuple(axes[axis] for axis in names))
+            for name, names in cls.axes.items()
+        }
+        counts = np.broadcast_to(np.int64(1), len(classes))
+        parcel = cls._parcel(arrays, classes, counts, (client_id,))
+        return sum(array.nbytes for array in arrays.values()), encoded_size(*parcel)
+
+    @classmethod
+    def _parcel(
+        cls,
+        arrays: dict[str, NDArray[Any]],
+        classes: NDArray[Any],
+        counts: NDArray[np.int64],
+        client_ids: tuple[str, ...],
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return all arrays of a summary and its metadata, as they go over the wire."""
+        metadata = {"kind": cls.kind, "schema": SCHEMA, "client_ids": client_ids}
+        if classes.dtype.kind == "U":
+            return arrays | {"counts": counts}, metadata | {"classes": classes.tolist()}
+        return arrays | {"counts": counts, "classes": classes}, metadata
 
     def _extra_arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays that go over the wire beside the statistic, outside the formula."""
