@@ -17,11 +17,11 @@ def num_means(partition, labels):
     return len(np.unique(np.stack([partition.assignment, labels]), axis=1).T)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_dirichlet_gives_the_papers_number_of_means_on_cifar_100(seed):
-    # The paper has 2,870. Over seeds, M has a standard deviation of about 50.
-    partition = dirichlet(CIFAR_100, 100, 0.1, seed=seed)
-    assert 2800 <= num_means(partition, CIFAR_100) <= 2950
+def test_dirichlet_gives_the_papers_number_of_means_on_cifar_100():
+    # The paper has 2,870. One seed's M scatters around the mean with a standard deviation of about
+    # 50 (2,802 to 2,973 in 20 seeds), the mean of ten seeds with a third of that.
+    partitions = [dirichlet(CIFAR_100, 100, 0.1, seed=seed) for seed in range(10)]
+    assert 2800 <= np.mean([num_means(p, CIFAR_100) for p in partitions]) <= 2950
 
 
 def test_dirichlet_follows_the_mix_while_nothing_runs_out():
