@@ -5,6 +5,8 @@ summary, all that leaves it; ``method.solve(summaries)`` runs on the server and 
 `LinearHead`. Everything else feeds these two calls or uses what they return.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from fedcof.errors import FedCOFError, HeadError, SingularScatterWarning, SummaryError
 from fedcof.heads import LinearHead, Provenance
 from fedcof.methods import (
@@ -22,18 +24,30 @@ from fedcof.methods import (
 from fedcof.scatter import condition_number, estimate_class_covariances
 from fedcof.summaries import Summarizer, Summary, from_bytes, merge, summarize
 
+if TYPE_CHECKING:
+    from fedcof.classifiers import (
+        CCVRClassifier,
+        Fed3RClassifier,
+        FedCOFClassifier,
+        FedNCMClassifier,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
     "CCVR",
     "METHODS",
+    "CCVRClassifier",
     "Fed3R",
+    "Fed3RClassifier",
     "FedCOF",
+    "FedCOFClassifier",
     "FedCOFDiagonal",
     "FedCOFError",
     "FedCOFOracle",
     "FedCOFSpherical",
     "FedNCM",
+    "FedNCMClassifier",
     "HeadError",
     "LinearHead",
     "Method",
@@ -49,3 +63,12 @@ __all__ = [
     "merge",
     "summarize",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes longer to import than all the rest.
+    if name in __all__:
+        from fedcof import classifiers
+
+        return getattr(classifiers, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -90,6 +90,8 @@ class Provenance:
         How many there were.
     bytes : int
         What the clients sent, by the paper's formulas.
+    iterations : int
+        What the solver took; 0 for a closed form.
     """
 
     method: str
@@ -97,6 +99,7 @@ class Provenance:
     clients: int = 0
     samples: int = 0
     bytes: int = 0
+    iterations: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,14 +82,15 @@ class Method(ABC, Generic[S]):
             class in all.
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
-        provenance = Provenance(
-            method=self.name,
+        head = self.fit(self.pool(parts))
+        provenance = replace(
+            head.provenance or Provenance(self.name),
             hyperparameters=asdict(self),
             clients=sum(len(part.client_ids) for part in parts),
             samples=sum(part.total for part in parts),
             bytes=sum(part.formula_bytes for part in parts),
         )
-        return replace(self.fit(self.pool(parts)), provenance=provenance)
+        return replace(head, provenance=provenance)
 
     @abstractmethod
     def pool(self, parts: Sequence[S]) -> Any:

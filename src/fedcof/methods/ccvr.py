@@ -10,10 +10,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
-from fedcof.heads import LinearHead
+from fedcof.heads import LinearHead, Provenance
 from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.summaries import ClassCovariances, ClassDistribution, Summary, class_distributions
 
@@ -65,6 +63,9 @@ class CCVR(Method[ClassCovariances]):
 
     def fit(self, pooled: list[_Gaussian]) -> LinearHead:
         """Return the logistic regression on virtual features."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
         classes = np.array([one.label for one in pooled])
         check_two_classes(classes)
         rng = np.random.default_rng(self.seed)
@@ -78,7 +79,8 @@ class CCVR(Method[ClassCovariances]):
         weight, bias = classifier.coef_ / scale, classifier.intercept_
         if len(classes) == 2:  # scikit-learn keeps one row then: the log odds of the second class
             weight, bias = np.vstack([-weight, weight]) / 2, np.hstack([-bias, bias]) / 2
-        return LinearHead(weight, classes, bias)
+        iterations = int(classifier.n_iter_.max())
+        return LinearHead(weight, classes, bias, Provenance(self.name, iterations=iterations))
 
 
 class _Gaussian(NamedTuple):

@@ -1,0 +1,367 @@
+"""scikit-learn estimators over the methods: the whole federation in one process."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fedcof.heads import LinearHead
+from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
+from fedcof.scatter import ScatterParts
+from fedcof.summaries import ClassMeans, Summary, merge
+
+
+class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """A method as an estimator: what the clients have sent is its state."""
+
+    classes_: NDArray[Any]
+    summary_: Summary
+    head_: LinearHead
+
+    @abstractmethod
+    def _method(self) -> Method[Any]:
+        """Return the method with this estimator's hyperparameters."""
+
+    def _summarize(
+        self, X: NDArray[Any], class_index: NDArray[np.int64], clients: NDArray[np.str_] | None
+    ) -> Summary:
+        """Summarize all samples at once: the solution does not depend on who holds them."""
+        summary = self._method().summarize(X, class_index)
+        if clients is not None:
+            summary = replace(summary, client_ids=tuple(np.unique(clients).tolist()))
+        return cast(Summary, summary)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Self:
+        """Fit the classifier to the samples of all clients.
+
+        Parameters
+        ----------
+        X : array_like of float, shape (n_samples, n_features)
+            The features.
+        y : array_like, shape (n_samples,)
+            The labels.
+        clients : array_like of int or str, shape (n_samples,), optional
+            The client that holds each sample. By default every sample is a client of its own.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the data is not well-formed, or there is one class in all.
+        """
+        features, labels = validate_data(self, X, y, dtype=_DTYPES)
+        check_classification_targets(labels)
+        self.classes_, class_index = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds one class, {self.classes_[0]!r}; a classifier needs two")
+        self.summary_ = self._summarize(features, class_index, _client_names(labels, clients))
+        self.head_ = self._solve()
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        clients: ArrayLike | None = None,
+    ) -> Self:
+        """Add the samples of clients that arrive later.
+
+        Parameters
+        ----------
+        X, y, clients
+            As for `fit`.
+        classes : array_like, shape (n_classes,), optional
+            All labels there will be; needed at the first call unless `fit` came before. A class
+            that no client has held yet is never predicted.
+
+        Returns
+        -------
+        self
+            Without a ``head_`` as long as all samples are of one class.
+
+        Raises
+        ------
+        SummaryError
+            If a client has been counted before; nothing is added then.
+        ValueError
+            If the data is not well-formed, or a label is not one of the classes.
+        """
+        first = not hasattr(self, "summary_")
+        features, labels = validate_data(self, X, y, dtype=_DTYPES, reset=first)
+        check_classification_targets(labels)
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit")
+        known = np.unique(np.asarray(classes)) if first else self.classes_
+        if classes is not None and not np.array_equal(known, np.unique(np.asarray(classes))):
+            raise ValueError(f"classes={classes!r} are not those of the first call, {known}")
+        if len(unknown := np.setdiff1d(labels, known)):
+            raise ValueError(f"y holds the classes {unknown}, which are not among {known}")
+        class_index = np.searchsorted(known, labels)
+        summary = self._summarize(features, class_index, _client_names(labels, clients))
+        self.summary_ = summary if first else merge([self.summary_, summary])
+        self.classes_ = known
+        if len(np.unique(self.summary_.classes)) > 1:
+            self.head_ = self._solve()
+        return self
+
+    def _solve(self) -> LinearHead:
+        head = self._method().solve([self.summary_])
+        return replace(head, classes=self.classes_[head.classes])
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the scores of the samples.
+
+        Parameters
+        ----------
+        X : array_like of float, shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of float, shape (n_samples, n_classes) or (n_samples,)
+            With two classes, the score of the second minus that of the first. A class that no
+            client has held yet has minus infinity.
+        """
+        check_is_fitted(self, "head_")
+        scores = self.head_.decision_function(validate_data(self, X, dtype=_DTYPES, reset=False))
+        if len(self.classes_) == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        everything = np.full((len(scores), len(self.classes_)), -np.inf, dtype=scores.dtype)
+        everything[:, np.searchsorted(self.classes_, self.head_.classes)] = scores
+        return everything
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the labels of the samples.
+
+        Parameters
+        ----------
+        X : array_like of float, shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            The class of the highest score.
+        """
+        check_is_fitted(self, "head_")
+        return self.head_.predict(validate_data(self, X, dtype=_DTYPES, reset=False))
+
+
+class FedNCMClassifier(_MethodClassifier):
+    """The nearest class mean by inner product; see `FedNCM`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The labels in ascending order.
+    head_ : LinearHead
+        The solution, over the same labels.
+    n_features_in_ : int
+        The length of a feature.
+    summary_ : Summary
+        All that the clients sent; its classes are indices into `classes_`.
+
+    Examples
+    --------
+    >>> FedNCMClassifier().fit([[0.0, 1.0], [2.0, 0.0]], ["cat", "dog"]).predict([[3.0, 1.0]])
+    array(['dog'], dtype='<U3')
+    """
+
+    def _method(self) -> FedNCM:
+        return FedNCM()
+
+    def _summarize(
+        self, X: NDArray[Any], class_index: NDArray[np.int64], clients: NDArray[np.str_] | None
+    ) -> Summary:
+        if clients is None:
+            return super()._summarize(X, class_index, None)
+        return _merged_by_client(self._method(), X, class_index, clients)
+
+
+class Fed3RClassifier(_MethodClassifier):
+    """Ridge regression on one-hot labels; see `Fed3R`.
+
+    Parameters
+    ----------
+    ridge : float, default 0.01
+        lambda, added to the diagonal of the Gram matrix.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The labels in ascending order.
+    head_ : LinearHead
+        The solution, over the same labels.
+    n_features_in_ : int
+        The length of a feature.
+    summary_ : Summary
+        All that the clients sent; its classes are indices into `classes_`.
+    """
+
+    def __init__(self, ridge: float = 0.01) -> None:
+        self.ridge = ridge
+
+    def _method(self) -> Fed3R:
+        return Fed3R(self.ridge)
+
+
+class FedCOFClassifier(_MethodClassifier):
+    """A classifier from class means and the covariances that their variance tells; see `FedCOF`.
+
+    Without clients, the means are the samples and the covariances are those of the samples: the
+    centralised classifier. `summary_` holds a copy of all samples then.
+
+    Parameters
+    ----------
+    shrinkage : float, default 1.0
+        gamma, added to the diagonal of every class's covariance.
+    scatter : {"within", "between", "both"}, default "within"
+        Which scatter goes into the system beside the outer product of the global mean.
+    means_per_class : int, default 1
+        How many means of disjoint random sets a client sends for a class.
+    random_state : int, RandomState or None, default None
+        Makes those sets.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The labels in ascending order.
+    head_ : LinearHead
+        The solution, over the same labels.
+    n_features_in_ : int
+        The length of a feature.
+    summary_ : ClassMeans
+        All that the clients sent; its classes are indices into `classes_`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(2, size=60)
+    >>> X = rng.normal(size=(60, 4)) + 3.0 * y[:, None] * [1, 0, 0, 1]
+    >>> clients = rng.integers(6, size=60)
+    >>> FedCOFClassifier().fit(X, y, clients).score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        shrinkage: float = 1.0,
+        scatter: ScatterParts = "within",
+        means_per_class: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.scatter = scatter
+        self.means_per_class = means_per_class
+        self.random_state = random_state
+
+    def _method(self) -> FedCOF:
+        return FedCOF(self.shrinkage, self.scatter, self.means_per_class)
+
+    def _summarize(
+        self, X: NDArray[Any], class_index: NDArray[np.int64], clients: NDArray[np.str_] | None
+    ) -> ClassMeans:
+        if clients is None:
+            ones = np.ones(len(X), dtype=np.int64)
+            return ClassMeans(
+                client_ids=("",) * len(X),
+                rows_per_client=ones,
+                classes=class_index,
+                counts=ones,
+                means=X.copy(),
+            )
+        return _merged_by_client(
+            self._method(), X, class_index, clients, np.random.default_rng(_seed(self.random_state))
+        )
+
+
+class CCVRClassifier(_MethodClassifier):
+    """Logistic regression on features drawn from the Gaussian of every class; see `CCVR`.
+
+    Parameters
+    ----------
+    samples_per_class : int, default 100
+        How many virtual features are drawn for a class.
+    max_iter : int, default 100
+        Iterations of L-BFGS.
+    random_state : int, RandomState or None, default 0
+        Seeds the draws.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        The labels in ascending order.
+    head_ : LinearHead
+        The solution, over the same labels.
+    n_features_in_ : int
+        The length of a feature.
+    summary_ : Summary
+        All that the clients sent; its classes are indices into `classes_`.
+    """
+
+    def __init__(
+        self,
+        samples_per_class: int = 100,
+        max_iter: int = 100,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.samples_per_class = samples_per_class
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _method(self) -> CCVR:
+        return CCVR(self.samples_per_class, self.max_iter, _seed(self.random_state))
+
+    @property
+    def n_iter_(self) -> int:
+        """The iterations that were taken."""
+        check_is_fitted(self, "head_")
+        assert self.head_.provenance is not None
+        return self.head_.provenance.iterations
+
+
+_DTYPES = (np.float64, np.float32)
+
+
+def _client_names(labels: NDArray[Any], clients: ArrayLike | None) -> NDArray[np.str_] | None:
+    if clients is None:
+        return None
+    ids = column_or_1d(clients)
+    check_consistent_length(labels, ids)
+    if ids.dtype.kind not in "iuUO":
+        raise ValueError(f"clients must be ints or strings, these have dtype {ids.dtype}")
+    return np.asarray(ids.astype(str))
+
+
+def _merged_by_client(
+    method: Method[ClassMeans],
+    X: NDArray[Any],
+    class_index: NDArray[np.int64],
+    clients: NDArray[np.str_],
+    rng: np.random.Generator | None = None,
+) -> ClassMeans:
+    names, client_index, sizes = np.unique(clients, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(client_index, kind="stable"), np.cumsum(sizes)[:-1])
+    return merge(
+        method.summarize(X[mine], class_index[mine], client_id=name, rng=rng)
+        for name, mine in zip(names.tolist(), rows, strict=True)
+    )
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))

@@ -1,0 +1,257 @@
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fedcof
+from fedcof import (
+    CCVRClassifier,
+    Fed3RClassifier,
+    FedCOF,
+    FedCOFClassifier,
+    FedNCMClassifier,
+    LinearHead,
+    SummaryError,
+)
+
+ALL = [FedNCMClassifier(), Fed3RClassifier(), FedCOFClassifier(), CCVRClassifier()]
+every_classifier = pytest.mark.parametrize("classifier", ALL, ids=lambda c: type(c).__name__)
+
+
+@pytest.fixture
+def samples():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=90)
+    features = rng.normal(size=(90, 5)) + 2.0 * np.eye(3, 5)[labels]
+    clients = rng.integers(12, size=90)
+    return features, labels, clients
+
+
+@parametrize_with_checks(ALL)
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+@every_classifier
+def test_a_real_problem_is_learnt(classifier):
+    X, y = load_digits(return_X_y=True)
+    assert cross_val_score(clone(classifier), X / 16.0, y, cv=3).min() > 0.75
+
+
+@every_classifier
+def test_labels_of_any_type_come_back(classifier, samples):
+    X, y, clients = samples
+    expected = clone(classifier).fit(X, y, clients).predict(X)
+    for names in (np.array(["a", "b", "c"]), np.array(["a", "b", "c"], object), np.r_[0.0, 1, 7]):
+        fitted = clone(classifier).fit(X, names[y], clients)
+        np.testing.assert_array_equal(fitted.predict(X), names[expected])
+        np.testing.assert_array_equal(fitted.classes_, names)
+        np.testing.assert_array_equal(fitted.head_.classes, names)
+
+
+@every_classifier
+def test_the_decision_picks_the_prediction(classifier, samples):
+    X, y, clients = samples
+    fitted = clone(classifier).fit(X, y, clients)
+    decision = fitted.decision_function(X)
+    assert decision.shape == (90, 3)
+    np.testing.assert_array_equal(fitted.classes_[decision.argmax(axis=1)], fitted.predict(X))
+
+
+@every_classifier
+def test_two_classes_have_one_score_and_a_positive_one_is_the_second(classifier, samples):
+    X, y, clients = samples
+    fitted = clone(classifier).fit(X, np.where(y == 0, "no", "yes"), clients)
+    decision = fitted.decision_function(X)
+    assert decision.shape == (90,)
+    np.testing.assert_array_equal(np.where(decision > 0, "yes", "no"), fitted.predict(X))
+
+
+@every_classifier
+def test_clients_that_come_later_make_the_same_head(classifier, samples):
+    X, y, clients = samples
+    at_once = clone(classifier).fit(X, y, clients)
+    later = clone(classifier)
+    for one in range(12):
+        mine = clients == one
+        later.partial_fit(X[mine], y[mine], classes=[0, 1, 2], clients=clients[mine])
+    np.testing.assert_allclose(later.head_.weight, at_once.head_.weight, rtol=1e-6, atol=1e-9)
+    assert later.summary_.client_ids == at_once.summary_.client_ids
+    assert later.summary_.total == 90
+
+
+@every_classifier
+def test_fit_forgets_what_came_before(classifier, samples):
+    X, y, clients = samples
+    fresh = clone(classifier).fit(X, y, clients)
+    again = clone(classifier).fit(X[:, :3] + 1.0, y > 0).fit(X, y, clients)
+    np.testing.assert_array_equal(again.head_.weight, fresh.head_.weight)
+
+
+@every_classifier
+def test_a_client_seen_before_is_refused_and_nothing_changes(classifier, samples):
+    X, y, clients = samples
+    fitted = clone(classifier).fit(X, y, clients)
+    summary, head = fitted.summary_, fitted.head_
+    with pytest.raises(SummaryError, match="client '3': appears twice"):
+        fitted.partial_fit(X[:2], y[:2], clients=["new", "3"])
+    assert fitted.summary_ is summary
+    assert fitted.head_ is head
+
+
+@every_classifier
+def test_clients_without_a_name_never_clash(classifier, samples):
+    X, y, _ = samples
+    halves = clone(classifier).fit(X[:45], y[:45]).partial_fit(X[45:], y[45:])
+    whole = clone(classifier).fit(X, y)
+    np.testing.assert_allclose(halves.head_.weight, whole.head_.weight, rtol=1e-6, atol=1e-9)
+
+
+@every_classifier
+def test_a_first_client_of_one_class_waits_for_another(classifier, samples):
+    X, y, _ = samples
+    waiting = clone(classifier).partial_fit(X[y == 1], y[y == 1], classes=[0, 1, 2])
+    with pytest.raises(NotFittedError):
+        waiting.predict(X)
+    waiting.partial_fit(X[y == 2], y[y == 2])
+    assert set(waiting.predict(X)) == {1, 2}
+    assert np.isneginf(waiting.decision_function(X)[:, 0]).all()
+
+
+def test_partial_fit_refuses_what_it_cannot_place(samples):
+    X, y, _ = samples
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        FedNCMClassifier().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"classes \[2\], which are not among \[0 1\]"):
+        FedNCMClassifier().partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="are not those of the first call"):
+        FedNCMClassifier().fit(X, y).partial_fit(X, y, classes=[0, 1])
+
+
+def test_one_class_in_all_is_refused(samples):
+    with pytest.raises(ValueError, match=r"y holds one class, .*; a classifier needs two"):
+        FedCOFClassifier().fit(samples[0], np.zeros(90, dtype=int))
+
+
+@pytest.mark.parametrize("clients", [np.arange(89), np.arange(180).reshape(90, 2), np.ones(90)])
+def test_clients_that_do_not_fit_are_refused(samples, clients):
+    X, y, _ = samples
+    with pytest.raises(ValueError, match=r"inconsistent numbers|1d array|must be ints or strings"):
+        FedCOFClassifier().fit(X, y, clients)
+
+
+def test_the_summary_is_what_the_clients_would_send(samples):
+    X, y, clients = samples
+    fitted = FedCOFClassifier().fit(X, y, clients)
+    method = FedCOF()
+    sent = [
+        method.summarize(X[clients == one], y[clients == one], client_id=str(one))
+        for one in range(12)
+    ]
+    expected = fedcof.merge(sent)
+    np.testing.assert_array_equal(fitted.summary_.means, expected.means)
+    np.testing.assert_array_equal(fitted.summary_.rows_per_client, expected.rows_per_client)
+    np.testing.assert_array_equal(fitted.head_.weight, method.solve(sent).weight)
+
+
+def test_fedcof_without_clients_has_the_covariance_of_the_samples(samples):
+    X, y, _ = samples
+    fitted = FedCOFClassifier().fit(X, y)
+    covariances = fedcof.estimate_class_covariances([fitted.summary_])
+    for label in range(3):
+        np.testing.assert_allclose(covariances[label], np.cov(X[y == label].T), rtol=1e-12)
+
+
+def test_fedcof_keeps_a_copy_of_the_samples(samples):
+    X, y, _ = samples
+    fitted = FedCOFClassifier().fit(X, y)
+    X[:] = np.nan
+    assert np.isfinite(fitted.summary_.means).all()
+
+
+@pytest.mark.parametrize("classifier", [FedNCMClassifier(), Fed3RClassifier(), CCVRClassifier()])
+def test_where_the_partition_does_not_matter_clients_change_nothing(classifier, samples):
+    X, y, clients = samples
+    alone = clone(classifier).fit(X, y)
+    apart = clone(classifier).fit(X, y, clients)
+    np.testing.assert_allclose(apart.head_.weight, alone.head_.weight, rtol=1e-6, atol=1e-9)
+    assert len(apart.summary_.client_ids) == 12
+
+
+def test_several_means_a_class_are_seeded(samples):
+    X, y, clients = samples
+    several = FedCOFClassifier(means_per_class=3, random_state=1).fit(X, y, clients % 2)
+    again = clone(several).fit(X, y, clients % 2)
+    other = clone(several).set_params(random_state=2).fit(X, y, clients % 2)
+    assert len(several.summary_.counts) == 2 * 3 * 3
+    np.testing.assert_array_equal(several.head_.weight, again.head_.weight)
+    assert not np.array_equal(several.head_.weight, other.head_.weight)
+
+
+def test_the_seed_of_ccvr_is_the_methods(samples):
+    X, y, _ = samples
+    expected = fedcof.CCVR(seed=5).solve([fedcof.CCVR().summarize(X, y)])
+    fitted = CCVRClassifier(random_state=5).fit(X, y)
+    np.testing.assert_array_equal(fitted.head_.weight, expected.weight)
+    drawn = CCVRClassifier(random_state=np.random.RandomState(5)).fit(X, y)
+    assert not np.array_equal(drawn.head_.weight, expected.weight)
+
+
+def test_hyperparameters_reach_the_method(samples):
+    X, y, clients = samples
+    fitted = FedCOFClassifier(shrinkage=0.25, scatter="both").fit(X, y, clients)
+    provenance = fitted.head_.provenance
+    assert provenance.hyperparameters == {
+        "shrinkage": 0.25,
+        "scatter": "both",
+        "means_per_class": 1,
+    }
+    assert (provenance.clients, provenance.samples) == (12, 90)
+    assert CCVRClassifier(max_iter=2).fit(X, y).n_iter_ == 2
+
+
+def test_a_fitted_classifier_survives_pickling_and_its_head_a_file(samples, tmp_path):
+    X, y, clients = samples
+    fitted = FedCOFClassifier().fit(X, y, clients)
+    copy = pickle.loads(pickle.dumps(fitted))
+    fitted.head_.save(tmp_path / "head.safetensors")
+    head = LinearHead.load(tmp_path / "head.safetensors")
+    np.testing.assert_array_equal(copy.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(head.predict(X), fitted.predict(X))
+
+
+def test_a_grid_search_over_a_pipeline_finds_the_shrinkage():
+    X, y = load_digits(return_X_y=True)
+    pipeline = make_pipeline(Normalizer(), FedCOFClassifier())
+    search = GridSearchCV(pipeline, {"fedcofclassifier__shrinkage": [1e-4, 1.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"fedcofclassifier__shrinkage": 1e-4}
+    assert search.best_score_ > 0.85
+
+
+def test_clients_are_routed_through_a_pipeline_and_cross_validation(samples):
+    X, y, clients = samples
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = FedCOFClassifier().set_fit_request(clients=True)
+        seen = make_pipeline(StandardScaler(), classifier).fit(X, y, clients=clients)
+        scores = cross_val_score(
+            make_pipeline(StandardScaler(), classifier), X, y, cv=3, params={"clients": clients}
+        )
+        search = GridSearchCV(classifier, {"shrinkage": [0.1, 1.0]}, cv=GroupKFold(3))
+        search.fit(X, y, clients=clients, groups=clients)
+    assert seen[-1].summary_.client_ids == tuple(sorted(str(one) for one in range(12)))
+    assert scores.min() > 0.5
+    assert len(search.best_estimator_.summary_.client_ids) == 12
+
+
+def test_the_package_offers_only_what_it_has():
+    assert fedcof.FedNCMClassifier is FedNCMClassifier
+    with pytest.raises(AttributeError, match="no attribute 'FedAvg'"):
+        fedcof.FedAvg  # noqa: B018
