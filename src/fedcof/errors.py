@@ -42,3 +42,7 @@ class HeadError(FedCOFError, ValueError):
 
 class SingularScatterWarning(UserWarning):
     """A scatter matrix is not positive definite; the minimum-norm solution was taken."""
+
+
+class TrainingError(FedCOFError, RuntimeError):
+    """Federated training cannot go on; the text says in which round and why."""

@@ -1,0 +1,258 @@
+"""The rounds of federated training: Flower's strategies, started from any head.
+
+``Strategy.start`` of Flower can neither go on from a checkpoint nor stop early, it draws the nodes
+of a round from a generator without a seed, and one reply that is not as expected ends it. So the
+rounds are run here, by the three calls that make a round of a strategy: configure, send, aggregate.
+What a strategy computes is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg
+
+from fedcof.errors import TrainingError
+from fedcof.federation.training_messages import (
+    RefusedReplyError,
+    check_reply,
+    to_config,
+    to_record,
+    to_state,
+    wire_bytes,
+)
+from fedcof.federation.training_strategies import (
+    make_strategy,
+    optimizer_state,
+    set_optimizer_state,
+)
+from fedcof.files import write_atomically
+from fedcof.training import Round, State, TrainingSettings, training_bytes
+from fedcof.wire import CorruptBytesError, decode, encode
+
+_KIND = "training-1"
+
+
+class _Participants:
+    """The grid as a strategy sees it: the nodes that were chosen for the round are all there is."""
+
+    def __init__(self, nodes: Sequence[int]) -> None:
+        self._nodes = nodes
+
+    def get_node_ids(self) -> Iterable[int]:
+        return self._nodes
+
+
+def choose_clients(
+    client_ids: Iterable[str], participation: float, *, seed: int, number: int
+) -> list[str]:
+    """Return the clients of a round in the order of their ids: a random share, at least one."""
+    ordered = sorted(client_ids)
+    size = max(1, round(participation * len(ordered)))
+    chosen = np.random.default_rng([seed, number]).choice(len(ordered), size, replace=False)
+    return [ordered[index] for index in sorted(chosen)]
+
+
+def train(
+    grid: Grid,
+    nodes: Mapping[str, int],
+    start: State,
+    settings: TrainingSettings,
+    evaluate: Callable[[State], float],
+    *,
+    history: Sequence[Round] = (),
+    target: float | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 10,
+    on_round: Callable[[Round], None] = lambda one: None,
+    timeout: float = 3600.0,
+) -> tuple[State, list[Round]]:
+    """Train a model with the clients behind a grid.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's, of a simulation or a deployment, or `InProcessGrid`.
+    nodes : mapping of str to int
+        Node id of each client.
+    start : dict of str to ndarray of float32
+        The parameters to start from.
+    settings : TrainingSettings
+    evaluate : callable
+        From a state to its accuracy on the test set.
+    history : sequence of Round, optional
+        What came before: the training-free rounds.
+    target : float, optional
+        Stop at the first round with this accuracy.
+    checkpoint : path, optional
+        A file to keep the run in. If it is there, the run goes on from it, to the same bits.
+    checkpoint_every : int, default 10
+        In rounds.
+    on_round : callable, optional
+        Called with every round, also with those before a checkpoint.
+    timeout : float, default 3600
+        How many seconds a round waits for its clients.
+
+    Returns
+    -------
+    state : dict of str to ndarray of float32
+    rounds : list of Round
+        ``history``, the start, and the rounds of training.
+
+    Raises
+    ------
+    TrainingError
+        If no reply of a round can be used, the server's step diverges, or the checkpoint belongs to
+        another run. The checkpoint before it stays.
+    """
+    strategy, state = make_strategy(settings), start
+    rounds = [*history, _start(history, evaluate(start))]
+    if checkpoint is not None and checkpoint.exists():
+        state, rounds = _load(checkpoint, settings, strategy)
+    for one in rounds:
+        on_round(one)
+    first = len(history) + 1
+    for server_round in range(len(rounds) - first + 1, settings.rounds + 1):
+        if target is not None and rounds[-1].accuracy >= target:
+            break
+        client_ids = choose_clients(
+            nodes, settings.participation, seed=settings.seed, number=server_round
+        )
+        sent, accepted, refused = _exchange(
+            grid, strategy, {name: nodes[name] for name in client_ids}, state, settings,
+            server_round, timeout,
+        )
+        if not accepted:
+            raise TrainingError(
+                f"round {server_round}: none of the {len(client_ids)} replies can be used; "
+                + "; ".join(refused[:3])
+            )
+        parameters = sum(value.size for value in state.values())
+        aggregated, metrics = strategy.aggregate_train(server_round, accepted)
+        # Flower's adaptive strategies return float64; what is sent, and kept, is float32.
+        state = _finite(to_state(cast(ArrayRecord, aggregated)), server_round)
+        last = rounds[-1]
+        rounds.append(
+            Round(
+                number=last.number + 1,
+                stage="training",
+                accuracy=evaluate(state),
+                formula_bytes=last.formula_bytes
+                + training_bytes(parameters, 1, len(client_ids)),
+                wire_bytes=last.wire_bytes + sent,
+                clients=len(accepted),
+                loss=None if metrics is None else float(cast(float, metrics["loss"])),
+                refused=tuple(refused),
+            )
+        )
+        on_round(rounds[-1])
+        if checkpoint is not None and (
+            server_round % checkpoint_every == 0 or server_round == settings.rounds
+        ):
+            _save(checkpoint, settings, state, strategy, rounds)
+    return state, rounds
+
+
+def _start(history: Sequence[Round], accuracy: float) -> Round:
+    last = history[-1] if history else Round(-1, "training", 0.0, 0, 0, 0)
+    return Round(
+        last.number + 1, "training", accuracy, last.formula_bytes, last.wire_bytes, clients=0
+    )
+
+
+def _exchange(
+    grid: Grid,
+    strategy: FedAvg,
+    nodes: Mapping[str, int],
+    state: State,
+    settings: TrainingSettings,
+    server_round: int,
+    timeout: float,
+) -> tuple[int, list[Message], list[str]]:
+    """Send the state, and return the bytes of both ways, the usable replies by client id, and what
+    is wrong with the others."""
+    participants = cast(Grid, _Participants(list(nodes.values())))
+    messages = list(
+        strategy.configure_train(server_round, to_record(state), to_config(settings), participants)
+    )
+    messages.sort(key=lambda message: message.metadata.dst_node_id)
+    names = {node: client_id for client_id, node in nodes.items()}
+    size = wire_bytes(messages[0].content) * len(messages)
+    replies = {}
+    for reply in grid.send_and_receive(messages, timeout=timeout):
+        replies[names[reply.metadata.src_node_id]] = reply
+    accepted, refused = [], []
+    # By client id, so that the order of arrival changes no bit of the sums.
+    for client_id in sorted(nodes):
+        if client_id not in replies:
+            refused.append(f"client {client_id!r}: no reply within {timeout:g} s")
+            continue
+        reply = replies[client_id]
+        if reply.has_content():
+            size += wire_bytes(reply.content)
+        try:
+            check_reply(reply, state)
+            accepted.append(reply)
+        except RefusedReplyError as error:
+            refused.append(f"client {client_id!r}: {error}")
+    return size, accepted, refused
+
+
+def _finite(state: State, server_round: int) -> State:
+    for name, value in state.items():
+        if not np.isfinite(value).all():
+            raise TrainingError(
+                f"round {server_round}: the server's step made {name} NaN or infinite; take a "
+                "smaller server_lr"
+            )
+    return state
+
+
+def _save(
+    path: Path,
+    settings: TrainingSettings,
+    state: State,
+    strategy: FedAvg,
+    rounds: Sequence[Round],
+) -> None:
+    arrays = {f"state/{name}": value for name, value in state.items()}
+    arrays |= optimizer_state(strategy)
+    metadata = {
+        "kind": _KIND,
+        "settings": asdict(settings),
+        "rounds": [asdict(one) for one in rounds],
+    }
+    write_atomically(path, encode(arrays, metadata))
+
+
+def _load(
+    path: Path, settings: TrainingSettings, strategy: FedAvg
+) -> tuple[State, list[Round]]:
+    try:
+        arrays, metadata = decode(path.read_bytes())
+    except CorruptBytesError as error:
+        raise TrainingError(f"{path}: {error}; delete it to start again") from None
+    if metadata.get("kind") != _KIND:
+        raise TrainingError(f"{path} is not a checkpoint of training")
+    other = {
+        name: value
+        for name, value in metadata["settings"].items()
+        if name != "rounds" and value != getattr(settings, name)
+    }
+    if other:
+        raise TrainingError(
+            f"{path} is of a run with {other}; give the same settings, or another folder"
+        )
+    set_optimizer_state(strategy, arrays)
+    prefix = "state/"
+    state = {
+        name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)
+    }
+    rounds = [Round(**{**one, "refused": tuple(one["refused"])}) for one in metadata["rounds"]]
+    return state, rounds

@@ -1,0 +1,79 @@
+"""Clients in one process that answer like nodes of a federation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedcof.federation.training_messages import UpdateClients, answer, question
+
+
+class InProcessGrid(Grid):
+    """A grid whose nodes are the clients of an experiment.
+
+    All clients of a round are updated by one call, which may compute them at once.
+
+    Parameters
+    ----------
+    client_ids : sequence of str
+    update : callable
+        The clients' side: `probe_clients` with the clients' data, or `update_clients` with a model
+        and the data.
+    """
+
+    def __init__(self, client_ids: Sequence[str], update: UpdateClients) -> None:
+        self.nodes = {client_id: node for node, client_id in enumerate(client_ids, start=1)}
+        """Node id of each client."""
+        self._client_ids = {node: client_id for client_id, node in self.nodes.items()}
+        self._update = update
+        _identify()
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes."""
+        return list(self._client_ids)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Return the replies to the train messages of a round, which all carry one model."""
+        messages = list(messages)
+        settings, state, server_round = question(messages[0])
+        client_ids = [self._client_ids[message.metadata.dst_node_id] for message in messages]
+        updates = self._update(settings, state, client_ids, server_round)
+        return [
+            answer(message, update) for message, update in zip(messages, updates, strict=True)
+        ]
+
+    def set_run(self, run: object) -> NoReturn:
+        """Refuse: there is no run."""
+        raise NotImplementedError
+
+    @property
+    def run(self) -> NoReturn:
+        """Refuse: there is no run."""
+        raise NotImplementedError
+
+    def create_message(self, *args: object, **kwargs: object) -> NoReturn:
+        """Refuse: strategies make their messages themselves."""
+        raise NotImplementedError
+
+    def push_messages(self, messages: Iterable[Message]) -> NoReturn:
+        """Refuse: rounds go through `send_and_receive`."""
+        raise NotImplementedError
+
+    def pull_messages(self, message_ids: Iterable[str]) -> NoReturn:
+        """Refuse: rounds go through `send_and_receive`."""
+        raise NotImplementedError
+
+
+def _identify() -> None:
+    """Give this process the identity without which Flower makes no message."""
+    for name in ("task_id", "run_id", "node_id"):
+        try:
+            getattr(TaskIdentity, name)
+        except RuntimeError:
+            setattr(TaskIdentity, name, 1)

@@ -1,0 +1,98 @@
+"""A round of training as messages of Flower, and how a reply is checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+from fedcof.training import State, TrainingSettings, Update
+
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+
+UpdateClients = Callable[[TrainingSettings, State, Sequence[str], int], list[Update]]
+"""From settings, state, client ids and round to the updates: the clients' side of a round."""
+
+
+class RefusedReplyError(ValueError):
+    """A client's reply cannot be used; the text says why."""
+
+
+def to_config(settings: TrainingSettings) -> ConfigRecord:
+    """Return settings as the config that a strategy sends with the model."""
+    return ConfigRecord(asdict(settings))
+
+
+def to_record(state: State) -> ArrayRecord:
+    """Return a state as the arrays of a message, in float32."""
+    return ArrayRecord(
+        {name: Array(np.asarray(value, dtype=np.float32)) for name, value in state.items()}
+    )
+
+
+def to_state(record: ArrayRecord) -> State:
+    """Return the arrays of a message as a state, in float32."""
+    return {name: array.numpy().astype(np.float32) for name, array in record.items()}
+
+
+def question(message: Message) -> tuple[TrainingSettings, State, int]:
+    """Return the settings, the state and the round that a train message carries."""
+    config: dict[str, Any] = dict(message.content[CONFIG])
+    settings = TrainingSettings(**{f.name: config[f.name] for f in fields(TrainingSettings)})
+    return settings, to_state(message.content[ARRAYS]), config["server-round"]
+
+
+def answer(message: Message, update: Update) -> Message:
+    """Return a client's reply to a train message."""
+    metrics = MetricRecord({"num-examples": update.num_examples, "loss": update.loss})
+    content = RecordDict({ARRAYS: to_record(update.state), METRICS: metrics})
+    return Message(content, reply_to=message)
+
+
+def check_reply(reply: Message, state: State) -> None:
+    """Check that a reply can be averaged, so that one bad client never stops the others.
+
+    Raises
+    ------
+    RefusedReplyError
+        If it is an error, has other arrays or shapes than the state that was sent, holds NaN or
+        infinity, or does not say how many samples the client has.
+    """
+    if reply.has_error():
+        raise RefusedReplyError(f"error {reply.error.code}: {reply.error.reason}")
+    content = reply.content
+    if list(content.array_records) != [ARRAYS] or list(content.metric_records) != [METRICS]:
+        raise RefusedReplyError(f"the reply holds {sorted(content)}, expected arrays and metrics")
+    arrays, metrics = content[ARRAYS], content[METRICS]
+    if set(metrics) != {"num-examples", "loss"}:
+        raise RefusedReplyError(f"the metrics are {sorted(metrics)}, expected num-examples, loss")
+    num_examples = metrics["num-examples"]
+    if not isinstance(num_examples, int | float) or not 0 < num_examples < math.inf:
+        raise RefusedReplyError(f"num-examples is {num_examples}, expected a positive number")
+    if set(arrays) != set(state):
+        raise RefusedReplyError(f"the arrays are {sorted(arrays)}, expected {sorted(state)}")
+    for name, array in arrays.items():
+        try:
+            value = array.numpy()
+        except (ValueError, TypeError, EOFError):
+            raise RefusedReplyError(f"the bytes of {name} are not an array") from None
+        if value.shape != state[name].shape or value.dtype != np.float32:
+            raise RefusedReplyError(
+                f"{name} is {value.dtype} of shape {value.shape}, expected float32 of shape "
+                f"{state[name].shape}"
+            )
+        if not np.isfinite(value).all():
+            raise RefusedReplyError(
+                f"{name} holds NaN or infinity: the client's training diverged; a smaller "
+                "client_lr may help"
+            )
+
+
+def wire_bytes(content: RecordDict) -> int:
+    """Return the size of a message's content as Flower sends it, without HTTP."""
+    return sum(len(part.deflate()) for part in get_all_nested_objects(content).values())

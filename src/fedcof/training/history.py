@@ -1,0 +1,84 @@
+"""What happened, round by round: one history for the training-free rounds and the training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from fedcof.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round and where the run stands after it.
+
+    Parameters
+    ----------
+    number : int
+        0 for the start, counted over both stages.
+    stage : {"training-free", "training"}
+    accuracy : float
+        On the test set, from 0 to 1.
+    formula_bytes, wire_bytes : int
+        What was sent from the beginning on: by the paper's formulas, and as messages.
+    clients : int
+        How many took part.
+    loss : float, optional
+        Mean training loss of the clients, weighted with their samples; None where nothing trains.
+    refused : tuple of str
+        The clients whose replies were not used, each with the reason.
+    """
+
+    number: int
+    stage: Literal["training-free", "training"]
+    accuracy: float
+    formula_bytes: int
+    wire_bytes: int
+    clients: int
+    loss: float | None = None
+    refused: tuple[str, ...] = ()
+
+
+def save_history(history: Sequence[Round], path: Path) -> None:
+    """Write a history as JSON, one object a round."""
+    rounds = ",\n  ".join(json.dumps(asdict(one)) for one in history)
+    write_atomically(path, f"[\n  {rounds}\n]\n".encode())
+
+
+def load_history(path: Path) -> list[Round]:
+    """Read what `save_history` wrote."""
+    return [
+        Round(**{**one, "refused": tuple(one["refused"])}) for one in json.loads(path.read_text())
+    ]
+
+
+def rounds_to_reach(history: Sequence[Round], accuracy: float) -> int | None:
+    """Return how many rounds of training it took to reach an accuracy; None if it did not."""
+    trained = [one for one in history if one.stage == "training"]
+    for index, one in enumerate(trained):
+        if one.accuracy >= accuracy:
+            return index
+    return None
+
+
+@contextmanager
+def tensorboard(log_dir: Path) -> Iterator[Callable[[Round], None]]:
+    """Yield a function that logs a round for TensorBoard."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(log_dir)) as writer:
+
+        def log(one: Round) -> None:
+            writer.add_scalar("accuracy", one.accuracy, one.number)
+            writer.add_scalar("megabytes/formula", one.formula_bytes / 1e6, one.number)
+            writer.add_scalar("megabytes/wire", one.wire_bytes / 1e6, one.number)
+            writer.add_scalar("refused clients", len(one.refused), one.number)
+            if one.loss is not None:
+                writer.add_scalar("loss", one.loss, one.number)
+
+        yield log

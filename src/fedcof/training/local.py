@@ -1,0 +1,200 @@
+"""What a client does in a round: some epochs of gradient descent on its own samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from fedcof.training.settings import TrainingSettings
+
+State = dict[str, NDArray[np.float32]]
+"""The trained parameters by name: all that travels."""
+
+_EVALUATION_BATCH = 256
+
+
+class Inputs(Protocol):
+    """Samples that come in batches: a tensor, or images that are read when they are needed."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def __getitem__(self, rows: NDArray[np.int64], /) -> Tensor:
+        """Return a batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Labelled samples of a client, or of a test set.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        Features or images, n of them.
+    labels : tensor of int64, shape (n,)
+        Index into the head's classes.
+    """
+
+    inputs: Inputs
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What a client sends back.
+
+    Parameters
+    ----------
+    state : dict of str to ndarray of float32
+        Its parameters after training.
+    num_examples : int
+        How many samples it holds: its weight in the average.
+    loss : float
+        Mean cross-entropy over the batches that it trained on.
+    """
+
+    state: State
+    num_examples: int
+    loss: float
+
+
+def batches(
+    num_samples: int, settings: TrainingSettings, server_round: int, client_id: str
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows of each batch: a new order every epoch, the same wherever the client runs."""
+    rng = np.random.default_rng([settings.seed, server_round, *client_id.encode()])
+    for _ in range(settings.local_epochs):
+        order = rng.permutation(num_samples)
+        for start in range(0, num_samples, settings.batch_size):
+            yield order[start : start + settings.batch_size]
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the parameters that are trained, by name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def get_state(model: nn.Module) -> State:
+    """Return a copy of the trained parameters."""
+    return {
+        name: parameter.detach().cpu().numpy().astype(np.float32)
+        for name, parameter in trainable(model).items()
+    }
+
+
+def set_state(model: nn.Module, state: Mapping[str, NDArray[np.floating]]) -> None:
+    """Copy parameters into the model."""
+    with torch.no_grad():
+        for name, parameter in trainable(model).items():
+            value = torch.as_tensor(np.array(state[name]), dtype=parameter.dtype)
+            if value.shape == parameter.shape:
+                parameter.copy_(value)
+            else:  # a pool of prompts may change its size
+                parameter.data = value.to(parameter.device)
+
+
+def local_update(
+    model: nn.Module,
+    state: State,
+    samples: Samples,
+    settings: TrainingSettings,
+    *,
+    server_round: int,
+    client_id: str,
+) -> Update:
+    """Train a model on a client's samples.
+
+    The model is in evaluation mode: no dropout, and normalisation layers keep the statistics that
+    they came with. Averaged or adapted by the server, running variances could turn negative.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        From inputs to logits; a scratch pad, whose trained parameters are overwritten.
+    state : dict of str to ndarray of float32
+        The parameters of the server.
+    samples : Samples
+    settings : TrainingSettings
+    server_round : int
+    client_id : str
+
+    Returns
+    -------
+    Update
+        With NaN or infinity in it where the training diverged; the server refuses that.
+    """
+    set_state(model, state)
+    model.eval()
+    parameters = list(trainable(model).values())
+    anchors = [parameter.detach().clone() for parameter in parameters]
+    optimizer = _optimizer(parameters, settings)
+    device = parameters[0].device
+    total, seen = 0.0, 0
+    for rows in batches(len(samples), settings, server_round, client_id):
+        logits = model(samples.inputs[rows].to(device))
+        loss = cross_entropy(logits, samples.labels[rows].to(device))
+        objective = loss
+        if settings.proximal_mu:
+            distance = sum(
+                ((p - a) ** 2).sum() for p, a in zip(parameters, anchors, strict=True)
+            )
+            objective = loss + settings.proximal_mu / 2 * distance
+        optimizer.zero_grad()
+        objective.backward()
+        optimizer.step()
+        total += float(loss.detach()) * len(rows)
+        seen += len(rows)
+    return Update(get_state(model), len(samples), total / seen)
+
+
+def update_clients(
+    model: nn.Module,
+    clients: Mapping[str, Samples],
+    settings: TrainingSettings,
+    state: State,
+    client_ids: Sequence[str],
+    server_round: int,
+) -> list[Update]:
+    """Run `local_update` for one client after the other."""
+    return [
+        local_update(
+            model,
+            state,
+            clients[client_id],
+            settings,
+            server_round=server_round,
+            client_id=client_id,
+        )
+        for client_id in client_ids
+    ]
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, state: State, samples: Samples) -> float:
+    """Return the share of the samples that the model gets right, from 0 to 1."""
+    set_state(model, state)
+    model.eval()
+    device = next(iter(trainable(model).values())).device
+    right = 0
+    for rows in np.array_split(np.arange(len(samples)), -(-len(samples) // _EVALUATION_BATCH)):
+        predicted = model(samples.inputs[rows].to(device)).argmax(dim=1).cpu()
+        right += int((predicted == samples.labels[rows]).sum())
+    return right / len(samples)
+
+
+def _optimizer(
+    parameters: Sequence[nn.Parameter], settings: TrainingSettings
+) -> torch.optim.Optimizer:
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=settings.client_lr)
+    return torch.optim.SGD(parameters, lr=settings.client_lr)
