@@ -250,7 +250,7 @@ class FedCOFClassifier(_MethodClassifier):
     --------
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(2, size=60)
-    >>> X = rng.normal(size=(60, 4)) + 3.0 * y[:, None] * [1, 0, 0, 1]
+    >>> X = rng.normal(size=(60, 4)) + 3.0 * np.eye(2, 4)[y]
     >>> clients = rng.integers(6, size=60)
     >>> FedCOFClassifier().fit(X, y, clients).score(X, y) > 0.9
     True
