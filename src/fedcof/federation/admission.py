@@ -1,0 +1,73 @@
+"""What the server lets in: a summary is checked again once it is decoded.
+
+`Summary` itself checks what every summary must be. Here is what this federation demands besides, of
+clients that may be hostile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcof.errors import SummaryError
+from fedcof.methods import Method
+from fedcof.summaries import Summary, check_classes, from_bytes
+
+MAX_SAMPLES = 2**48
+"""Samples of one client: their sum over all clients does not overflow."""
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The rules of a federation for a summary.
+
+    Parameters
+    ----------
+    method : Method
+        Decides which kind of summary, and how many rows for a class.
+    classes : tuple of int or str, default ()
+        The classes of the federation; empty where any is welcome.
+    """
+
+    method: Method[Any]
+    classes: tuple[int | str, ...] = ()
+
+    def admit(self, client_id: str, data: bytes) -> Summary:
+        """Decode and check what came as the summary of a client.
+
+        Raises
+        ------
+        SummaryError
+            With the client, whatever the bytes are.
+        """
+        try:
+            summary = from_bytes(data)
+            self._check(client_id, summary)
+        except SummaryError as error:
+            raise SummaryError(error.code, error.message, client_id=client_id) from None
+        except Exception as error:  # hostile bytes may break a decoder in ways of their own
+            raise SummaryError(
+                "corrupt", f"cannot be decoded ({type(error).__name__})", client_id=client_id
+            ) from None
+        return summary
+
+    def _check(self, client_id: str, summary: Summary) -> None:
+        expected = self.method.summary_type.kind
+        if summary.kind != expected:
+            raise SummaryError("kind", f"a summary of kind {summary.kind!r}, expected {expected!r}")
+        if summary.client_ids != (client_id,):
+            raise SummaryError("client-ids", "the summary is that of another client, or of several")
+        for name in summary.axes:
+            dtype = getattr(summary, name).dtype
+            if dtype != np.float32:
+                raise SummaryError("dtype", f"{name} is {dtype}, on the wire it must be float32")
+        if self.classes:
+            check_classes(summary, np.array(self.classes))
+        rows = int(np.unique(summary.classes, return_counts=True)[1].max())
+        allowed = getattr(self.method, "means_per_class", 1)
+        if rows > allowed:
+            raise SummaryError("rows", f"{rows} rows for one class, at most {allowed} are expected")
+        if summary.counts.astype(np.float64).sum() > MAX_SAMPLES:
+            raise SummaryError("counts", f"more than {MAX_SAMPLES} samples")

@@ -1,0 +1,78 @@
+"""What a SuperNode does with a question: it answers for its clients, whatever fails in them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
+from fedcof.federation.sources import Clients, as_features, load_clients
+from fedcof.methods import client_rng
+from fedcof.summaries import Summary
+
+_log = logging.getLogger(__name__)
+
+# A user's load_data may leave by sys.exit, which must not take the other clients with it.
+_ANYTHING = (Exception, SystemExit)
+
+
+def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
+    """Answer a question of the server.
+
+    What went wrong is told in full in this process's log, and to the server in a code only.
+
+    Parameters
+    ----------
+    action : {"describe", "summarize"}
+    question : Record
+        The job; for "summarize" also the clients and the largest number of bytes to send.
+    context : flwr.app.Context
+        The SuperNode's.
+
+    Returns
+    -------
+    dict
+        A `Roster` or an `Answer` as a record, or the code of what went wrong.
+    """
+    try:
+        job = Job.from_record(question)
+        clients = load_clients(str(context.node_config.get("data", job.data)), context)
+        if action == DESCRIBE:
+            return Roster(sorted(clients)).to_record()
+        return summaries(job, clients, question["clients"], int(question["limit"])).to_record()
+    except _ANYTHING as error:
+        _log.error("cannot answer %r: %s", action, code_of(error), exc_info=error)
+        return fault_record(error)
+
+
+def summaries(job: Job, clients: Clients, wanted: list[str], limit: int) -> Answer:
+    """Return the summaries of the clients wanted, as many as go into `limit` bytes.
+
+    A client whose summary alone is larger fails with the code "too-large".
+    """
+    done: dict[str, bytes] = {}
+    failed: dict[str, str] = {}
+    size = 0
+    for client_id in wanted:
+        try:
+            data = summary_bytes(job, clients, client_id)
+        except _ANYTHING as error:
+            _log.error("client %r: %s", client_id, code_of(error), exc_info=error)
+            failed[client_id] = code_of(error)
+            continue
+        if len(data) > limit:
+            failed[client_id] = "too-large"
+            continue
+        size += len(data)
+        if size > limit:
+            break
+        done[client_id] = data
+    return Answer(done, failed)
+
+
+def summary_bytes(job: Job, clients: Clients, client_id: str) -> bytes:
+    """Return what one client sends."""
+    features, labels = as_features(*clients[client_id], job.backbone)
+    rng = client_rng(job.seed, client_id)
+    summary: Summary = job.method.summarize(features, labels, client_id=client_id, rng=rng)
+    return summary.to_bytes()

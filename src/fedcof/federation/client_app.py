@@ -1,0 +1,28 @@
+"""The Flower ``ClientApp``: every SuperNode answers for the clients whose data it holds."""
+
+from __future__ import annotations
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedcof.federation.answering import answer
+from fedcof.federation.records import DESCRIBE, SUMMARIZE
+
+app = ClientApp()
+
+
+@app.query(DESCRIBE)
+def describe(message: Message, context: Context) -> Message:
+    """Name the clients of this SuperNode."""
+    return _answer(DESCRIBE, message, context)
+
+
+@app.query(SUMMARIZE)
+def summarize(message: Message, context: Context) -> Message:
+    """Send the summaries of clients."""
+    return _answer(SUMMARIZE, message, context)
+
+
+def _answer(action: str, message: Message, context: Context) -> Message:
+    record = answer(action, dict(message.content["question"]), context)
+    return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)

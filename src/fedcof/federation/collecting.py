@@ -1,0 +1,403 @@
+"""Collecting the clients' summaries: ask, wait, ask again, let in, keep, report.
+
+A round draws clients that no round has drawn before and asks the SuperNodes that hold them, one
+question at a time a SuperNode. The loop looks at the grid, takes the answers that are there, and
+gives every idle SuperNode its next question.
+
+What goes wrong is one of two things. A SuperNode is at *fault* when it gives no answer in time,
+crashes, or talks nonsense: its next question is about half as many clients, those with the fewest
+faults first. So one client that kills the process is soon alone, and the others are unharmed. After
+some faults in a row, each with one client in question, the SuperNode is given up. A client *failed*
+when its summary could not be made, or is not let in: it is not asked again in this run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fedcof.errors import SummaryError
+from fedcof.federation.admission import Admission
+from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, AnswerError, Job, Record, Roster
+from fedcof.federation.report import CollectionReport
+from fedcof.federation.store import SummaryStore
+
+
+@dataclass(frozen=True)
+class Fault:
+    """There will be no answer; the reason is a word for the report."""
+
+    reason: str
+
+
+class Grid(Protocol):
+    """What collecting needs of Flower."""
+
+    def online(self) -> Collection[int]:
+        """Return the ids of the SuperNodes that are connected."""
+
+    def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str | None:
+        """Send a question that is good for `ttl` seconds; return its id, None if it cannot go."""
+
+    def answer(self, question_id: str) -> Record | Fault | None:
+        """Return the answer to a question, None while there is none."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Whom to ask, and how long to wait.
+
+    Parameters
+    ----------
+    fraction : float, default 1.0
+        Share of the known clients that a round asks.
+    rounds : int, default 0
+        Number of rounds; 0: until every known client has been asked.
+    quorum : int, default 0
+        Number of summaries that are enough; 0: wait for all.
+    min_clients : int, default 1
+        Number of clients to wait for before the first round.
+    timeout : float, default 600.0
+        Seconds to wait for an answer, for the clients to be there at the start, and for a SuperNode
+        that went offline.
+    attempts : int, default 3
+        Faults in a row, with one client in the question, after which a SuperNode is given up.
+    max_message : int, default 32 MiB
+        Bytes of summaries in one answer.
+    max_clients : int, default 1,000,000
+        Number of clients of the federation.
+    max_classes : int, default 100,000
+        Number of classes of the federation.
+
+    Raises
+    ------
+    ValueError
+        If one makes no sense.
+    """
+
+    fraction: float = 1.0
+    rounds: int = 0
+    quorum: int = 0
+    min_clients: int = 1
+    timeout: float = 600.0
+    attempts: int = 3
+    max_message: int = 32 << 20
+    max_clients: int = 1_000_000
+    max_classes: int = 100_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction must be above 0 and at most 1, it is {self.fraction}")
+        if not 0 < self.timeout < math.inf:
+            raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
+        for name, least in (
+            ("rounds", 0),
+            ("quorum", 0),
+            ("min_clients", 1),
+            ("attempts", 1),
+            ("max_message", 1),
+            ("max_clients", 1),
+            ("max_classes", 1),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, it is {getattr(self, name)}")
+
+
+@dataclass(eq=False)
+class _Node:
+    """What the server knows of a SuperNode."""
+
+    last_seen: float = 0.0
+    online: bool = False
+    clients: frozenset[str] | None = None
+    question: _Question | None = None
+    share: int = 1 << 30
+    strikes: int = 0
+    given_up: str = ""
+
+
+@dataclass(eq=False)
+class _Question:
+    """A question on its way."""
+
+    id: str
+    node_id: int
+    action: str
+    clients: tuple[str, ...]
+    deadline: float
+    late: bool = False
+
+
+class Collector:
+    """One run of collecting; `rounds` does the work.
+
+    Parameters
+    ----------
+    grid : Grid
+        The SuperNodes.
+    store : SummaryStore
+        Where accepted summaries are kept; those that are there are not asked for.
+    job : Job
+        What the clients do.
+    admission : Admission
+        Which summaries are let in.
+    plan : Plan
+        Whom to ask, and how long to wait.
+    advance : callable
+        Called with 1 after every client that is accepted.
+    now, sleep : callable
+        The clock, and how to wait `pause` seconds when nothing has happened.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        store: SummaryStore,
+        job: Job,
+        admission: Admission,
+        plan: Plan,
+        *,
+        advance: Callable[[int], None] = lambda steps: None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        pause: float = 1.0,
+    ) -> None:
+        self._grid, self._store, self._admission, self._plan = grid, store, admission, plan
+        self._job_record, self._seed = job.to_record(), job.seed
+        self._advance, self._now, self._sleep, self._pause = advance, now, sleep, pause
+        self._started = now()
+        self._nodes: dict[int, _Node] = {}
+        self._holders: dict[str, list[_Node]] = {}
+        self._open: dict[str, _Question] = {}
+        self._pending: set[str] = set()
+        self._faults: Counter[str] = Counter()
+        self._on_their_way: set[str] = set()
+        store.drop(store.misfits())
+        self._accepted = store.client_ids()
+        self._classes = {label for kept in store.summaries() for label in kept.classes.tolist()}
+        self.report = CollectionReport(resumed=set(self._accepted))
+        advance(len(self._accepted))
+
+    def rounds(self) -> Iterator[CollectionReport]:
+        """Collect; yield the report after every round, when a head may be solved from the store.
+
+        Where there is nobody left to ask, it is yielded once.
+        """
+        self._wait(lambda: len(self._accepted | self._holders.keys()) >= self._needed())
+        while self._open_round():
+            while self._pending and not self._enough():
+                self._turn()
+            self.report.misfit = self._store.misfits()
+            for client_id in self._pending:
+                self.report.missing[client_id] = "not waited for: the quorum was reached"
+            self._pending = set()
+            yield self.report
+        if self.report.rounds == 0:
+            self.report.misfit = self._store.misfits()
+            yield self.report
+
+    def _needed(self) -> int:
+        return max(1, self._plan.min_clients, self._plan.quorum)
+
+    def _enough(self) -> bool:
+        return 0 < self._plan.quorum <= len(self._accepted) - len(self.report.misfit)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Take turns until it is done and every SuperNode online is described, or time is up."""
+        deadline = self._now() + self._plan.timeout
+        self._turn()
+        while self._now() < deadline and (self._undescribed() or not done()):
+            self._turn()
+
+    def _undescribed(self) -> bool:
+        return any(
+            node.online and node.clients is None and not node.given_up
+            for node in self._nodes.values()
+        )
+
+    def _open_round(self) -> bool:
+        """Choose the clients to ask next; return whether there are any."""
+        asked = self._store.rounds()
+        if self._enough():
+            return False
+        if self.report.rounds == 0 and (left := set().union(*asked) - self._accepted):
+            self._pending = left  # of a run before this one
+        elif self._plan.rounds and len(asked) >= self._plan.rounds:
+            return False
+        else:
+            if self._undescribed():
+                self._wait(lambda: True)
+            known = self._accepted | self._holders.keys()
+            unasked = sorted(known.difference(*asked) - self._accepted)
+            size = min(len(unasked), math.ceil(self._plan.fraction * len(known)))
+            rng = np.random.default_rng([self._seed, len(asked)])
+            chosen = rng.permutation(len(unasked))[:size]
+            self._pending = {unasked[i] for i in chosen}
+            self._store.open_round(len(asked) + 1, self._pending)
+        self.report.rounds += bool(self._pending)
+        return bool(self._pending)
+
+    def _turn(self) -> None:
+        """Look at the grid once; sleep if nothing has happened."""
+        online = self._look()
+        answered = [self._hear(question) for question in list(self._open.values())]
+        asked = [self._ask_next(node_id) for node_id in sorted(online)]
+        self._give_up_waiting()
+        if not any(answered) and not any(asked):
+            self._sleep(self._pause)
+
+    def _look(self) -> set[int]:
+        online = set(self._grid.online())
+        for node_id in online:
+            self._nodes.setdefault(node_id, _Node()).last_seen = self._now()
+        for node_id, node in self._nodes.items():
+            node.online = node_id in online
+        return online
+
+    # Asking
+
+    def _ask_next(self, node_id: int) -> bool:
+        """Give an idle SuperNode its next question; return whether there was one."""
+        node = self._nodes[node_id]
+        if node.question or node.given_up:
+            return False
+        if node.clients is None:
+            return self._ask(node_id, DESCRIBE, ())
+        mine = sorted(
+            node.clients & self._pending - self._on_their_way,
+            key=lambda client_id: (self._faults[client_id], client_id),
+        )
+        return bool(mine) and self._ask(node_id, SUMMARIZE, tuple(mine[: node.share]))
+
+    def _ask(self, node_id: int, action: str, clients: tuple[str, ...]) -> bool:
+        plan, node = self._plan, self._nodes[node_id]
+        record = dict(self._job_record)
+        if action == SUMMARIZE:
+            record |= {"clients": list(clients), "limit": plan.max_message}
+            self.report.asked.update(clients)
+        # Longer than we wait: what comes late is still welcome.
+        question_id = self._grid.ask(node_id, action, record, plan.timeout * (plan.attempts + 1))
+        deadline = self._now() + plan.timeout
+        question = _Question(question_id or "", node_id, action, clients, deadline)
+        if question_id is None:
+            self._fault(question, "the question could not be sent")
+            return False
+        node.question = self._open[question_id] = question
+        self._on_their_way.update(clients)
+        return True
+
+    # Hearing
+
+    def _hear(self, question: _Question) -> bool:
+        """Take the answer to a question if it is there; return whether it was."""
+        answer = self._grid.answer(question.id)
+        if answer is None:
+            if not question.late and self._now() >= question.deadline:
+                question.late = True
+                self._close(question)
+                self._fault(question, f"no answer within {self._plan.timeout:g} s")
+            return False
+        del self._open[question.id]
+        if not question.late:
+            self._close(question)
+        if not isinstance(answer, Fault):
+            try:
+                self._take(question, answer)
+            except AnswerError as error:
+                answer = Fault(str(error))
+        if isinstance(answer, Fault) and not question.late:
+            self._fault(question, answer.reason)
+        return True
+
+    def _close(self, question: _Question) -> None:
+        self._nodes[question.node_id].question = None
+        self._on_their_way.difference_update(question.clients)
+
+    def _take(self, question: _Question, record: Record) -> None:
+        node = self._nodes[question.node_id]
+        if question.action == DESCRIBE:
+            room = self._plan.max_clients - len(self._holders)
+            self._describe(node, Roster.from_record(record, limit=room))
+            return
+        answer = Answer.from_record(record, limit=self._plan.max_message)
+        wanted = set(question.clients)
+        if not wanted & (answer.summaries.keys() | answer.failed.keys()):
+            raise AnswerError("mentions none of the clients that it was asked for")
+        node.strikes, node.share = 0, 2 * node.share
+        self.report.bytes += sum(map(len, answer.summaries.values()))
+        for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
+            self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
+        for client_id in sorted(wanted & answer.summaries.keys()):
+            self._accept(client_id, answer.summaries[client_id], late=question.late)
+        if foreign := (answer.summaries.keys() | answer.failed.keys()) - wanted:
+            self.report.nodes[question.node_id] = (
+                f"answered for {len(foreign)} clients that it was not asked for; they are ignored"
+            )
+
+    def _describe(self, node: _Node, roster: Roster) -> None:
+        node.clients, node.strikes = frozenset(roster.client_ids), 0
+        for client_id in roster.client_ids:
+            holders = self._holders.setdefault(client_id, [])
+            holders.append(node)
+            if len(holders) > 1:
+                self.report.shared.add(client_id)
+            if client_id in self.report.missing:  # its SuperNode is back under another id
+                del self.report.missing[client_id]
+                self._pending.add(client_id)
+
+    def _accept(self, client_id: str, data: bytes, *, late: bool) -> None:
+        if client_id in self._accepted:
+            same = self._store.holds(client_id, data)
+            (self.report.duplicate if same else self.report.conflicting).add(client_id)
+            return
+        try:
+            summary = self._admission.admit(client_id, data)
+            new_classes = set(summary.classes.tolist()) - self._classes
+            if len(self._classes) + len(new_classes) > self._plan.max_classes:
+                raise SummaryError("classes", f"more than {self._plan.max_classes} classes in all")
+        except SummaryError as error:
+            self._refuse(client_id, f"{error.code}: {error.message}")
+            return
+        if not self._store.add(client_id, summary, data):
+            self.report.conflicting.add(client_id)
+        self._classes |= new_classes
+        self._accepted.add(client_id)
+        self._pending.discard(client_id)
+        self.report.accept(client_id, late=late)
+        self._advance(1)
+
+    def _refuse(self, client_id: str, reason: str) -> None:
+        self._pending.discard(client_id)
+        self.report.refuse(client_id, reason)
+
+    # Giving up
+
+    def _fault(self, question: _Question, reason: str) -> None:
+        node = self._nodes[question.node_id]
+        self._faults.update(question.clients)
+        node.share = max(1, len(question.clients) // 2)
+        node.strikes += len(question.clients) <= 1
+        if node.strikes >= self._plan.attempts:
+            node.given_up = reason
+            self.report.nodes[question.node_id] = reason
+
+    def _give_up_waiting(self) -> None:
+        """Give up the clients that no SuperNode will answer for."""
+        earliest = self._now() - self._plan.timeout
+        for client_id in sorted(self._pending - self._on_their_way):
+            holders = self._holders.get(client_id, [])
+            hopeful = [node for node in holders if not node.given_up]
+            if holders and not hopeful:
+                reason = holders[-1].given_up
+            elif max([self._started, *(node.last_seen for node in hopeful)]) < earliest:
+                reason = "its SuperNode is offline" if holders else "no SuperNode holds it any more"
+            else:
+                continue
+            self._pending.discard(client_id)
+            self.report.missing[client_id] = reason

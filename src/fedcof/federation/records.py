@@ -1,0 +1,192 @@
+"""What server and SuperNodes say to each other: flat records, one a message.
+
+A server asks a SuperNode ``describe``, for the ids of its clients, and ``summarize``, for their
+summaries. An answer holds at most the bytes that were allowed; clients that it does not mention are
+asked for again. Nothing of an exception but a code and the name of its class goes into an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any
+
+from fedcof.errors import FedCOFError, SummaryError
+from fedcof.methods import Method, get_method
+
+DESCRIBE = "describe"
+SUMMARIZE = "summarize"
+
+MAX_CLIENT_ID = 200
+"""Characters of a client's id."""
+
+Record = Mapping[str, Any]
+
+_CODE = re.compile(r"[A-Za-z0-9-]{1,40}(:[A-Za-z_][A-Za-z0-9_]{0,79})?")
+
+
+class AnswerError(FedCOFError, ValueError):
+    """An answer is not what the wire allows."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the clients are to do, the same for all.
+
+    Parameters
+    ----------
+    method : Method
+        Its ``summarize`` runs on the clients.
+    seed : int, default 0
+        Seeds the random sets of the clients, each from the seed and its id.
+    backbone : str, default ""
+        The name of the backbone that makes features of images; empty where clients hold features.
+    data : str, default ""
+        Where a SuperNode finds its clients if its own configuration does not say; see `sources`.
+    """
+
+    method: Method[Any]
+    seed: int = 0
+    backbone: str = ""
+    data: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the job as it goes over the wire."""
+        return {
+            "method": self.method.name,
+            "hyperparameters": json.dumps(asdict(self.method)),
+            "seed": self.seed,
+            "backbone": self.backbone,
+            "data": self.data,
+        }
+
+    @classmethod
+    def from_record(cls, record: Record) -> Job:
+        """Read what `to_record` wrote."""
+        return cls(
+            method=get_method(str(record["method"]), **json.loads(record["hyperparameters"])),
+            seed=int(record["seed"]),
+            backbone=str(record["backbone"]),
+            data=str(record["data"]),
+        )
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The ids of a SuperNode's clients."""
+
+    client_ids: Sequence[str]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the roster as it goes over the wire."""
+        return {"clients": list(self.client_ids)}
+
+    @classmethod
+    def from_record(cls, record: Record, *, limit: int) -> Roster:
+        """Read a roster of at most `limit` clients.
+
+        Raises
+        ------
+        AnswerError
+            If it is something else, or the SuperNode could not read its data.
+        """
+        _raise_fault(record)
+        client_ids = _strings(record, "clients")
+        if len(client_ids) > limit:
+            raise AnswerError(f"names {len(client_ids)} clients; at most {limit} are allowed")
+        return cls(tuple(sorted(set(client_ids))))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Summaries of a SuperNode's clients, and the codes of those that failed."""
+
+    summaries: Mapping[str, bytes] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the answer as it goes over the wire, all summaries as one string of bytes."""
+        return {
+            "clients": list(self.summaries),
+            "sizes": [len(data) for data in self.summaries.values()],
+            "blob": b"".join(self.summaries.values()),
+            "failed": list(self.failed),
+            "codes": list(self.failed.values()),
+        }
+
+    @classmethod
+    def from_record(cls, record: Record, *, limit: int) -> Answer:
+        """Read an answer of at most `limit` bytes of summaries.
+
+        Raises
+        ------
+        AnswerError
+            If it is something else, or the SuperNode could not read its data.
+        """
+        _raise_fault(record)
+        client_ids, failed = _strings(record, "clients"), _strings(record, "failed")
+        sizes, codes, blob = (record.get(name) for name in ("sizes", "codes", "blob"))
+        if not isinstance(blob, bytes) or not isinstance(sizes, list) or len(blob) > limit:
+            raise AnswerError(f"has no summaries of at most {limit} bytes")
+        if (
+            not all(type(size) is int and size > 0 for size in sizes)
+            or len(sizes) != len(client_ids)
+            or sum(sizes) != len(blob)
+        ):
+            raise AnswerError("has summaries whose sizes do not fit")
+        if not isinstance(codes, list) or len(codes) != len(failed):
+            raise AnswerError("has clients that failed without a code")
+        stops = accumulate(sizes, initial=0)
+        return cls(
+            summaries={
+                client_id: blob[start:stop]
+                for client_id, (start, stop) in zip(client_ids, pairwise(stops), strict=True)
+            },
+            failed={c: checked_code(code) for c, code in zip(failed, codes, strict=True)},
+        )
+
+
+def fault_record(error: BaseException) -> dict[str, Any]:
+    """Return the answer of a SuperNode that cannot do at all what it is asked."""
+    return {"fault": code_of(error)}
+
+
+def code_of(error: BaseException) -> str:
+    """Return what the server may know of an error: a code and the name of its class, no text."""
+    code = error.code if isinstance(error, SummaryError) else "raised"
+    return checked_code(f"{code}:{type(error).__name__}")
+
+
+def checked_code(code: Any) -> str:
+    """Return a code, or "unclear" where it could be anything else."""
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else "unclear"
+
+
+def check_client_id(client_id: Any) -> str:
+    """Return a client's id.
+
+    Raises
+    ------
+    AnswerError
+        If it is empty, too long or not printable.
+    """
+    if not isinstance(client_id, str) or not 0 < len(client_id) <= MAX_CLIENT_ID:
+        raise AnswerError(f"has a client id that is not a string of 1 to {MAX_CLIENT_ID}")
+    if not client_id.isprintable():
+        raise AnswerError("has a client id that is not printable")
+    return client_id
+
+
+def _strings(record: Record, name: str) -> list[str]:
+    values = record.get(name)
+    if not isinstance(values, list):
+        raise AnswerError(f"has no list of {name}")
+    return [check_client_id(value) for value in values]
+
+
+def _raise_fault(record: Record) -> None:
+    if "fault" in record:
+        raise AnswerError(f"cannot read its data: {checked_code(record['fault'])}")

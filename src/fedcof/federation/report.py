@@ -1,0 +1,84 @@
+"""What became of every client."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+
+@dataclass
+class CollectionReport:
+    """What became of every client that was asked.
+
+    Attributes
+    ----------
+    rounds : int
+        How many rounds this run has asked.
+    asked : set of str
+        The clients that were asked in this run.
+    answered : set of str
+        Those whose summary was let in, in this run.
+    resumed : set of str
+        Those whose summary was there before.
+    refused : dict of str to str
+        Those whose summary was not let in, or could not be made, with the reason.
+    misfit : dict of str to str
+        Those whose summary does not fit those of most others and does not count, with the reason.
+    missing : dict of str to str
+        Those who did not answer, with the reason.
+    late : set of str
+        Those who answered after the time that they had; they count.
+    duplicate : set of str
+        Those who sent their summary again; it counts once.
+    conflicting : set of str
+        Those who sent another summary afterwards; the first counts.
+    shared : set of str
+        Those that several SuperNodes hold. One of them is asked.
+    nodes : dict of int to str
+        SuperNodes at fault, with the last reason.
+    bytes : int
+        What the summaries took on the wire, without Flower's envelope of about 0.5 kB a message.
+    """
+
+    rounds: int = 0
+    asked: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+    resumed: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+    misfit: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    duplicate: set[str] = field(default_factory=set)
+    conflicting: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
+    nodes: dict[int, str] = field(default_factory=dict)
+    bytes: int = 0
+
+    @property
+    def accepted(self) -> set[str]:
+        """The clients whose summaries count."""
+        return (self.answered | self.resumed) - self.misfit.keys()
+
+    def accept(self, client_id: str, *, late: bool) -> None:
+        """Note a summary that counts."""
+        self.answered.add(client_id)
+        self.missing.pop(client_id, None)
+        self.refused.pop(client_id, None)
+        if late:
+            self.late.add(client_id)
+
+    def refuse(self, client_id: str, reason: str) -> None:
+        """Note a client without a summary that counts."""
+        self.refused[client_id] = reason
+
+    def __str__(self) -> str:
+        """Return one line: how many asked, answered, refused, missing."""
+        text = (
+            f"{len(self.asked)} clients asked, {len(self.answered)} answered, "
+            f"{len(self.refused) + len(self.misfit)} refused, {len(self.missing)} missing"
+        )
+        return f"{text}, {len(self.resumed)} from before" if self.resumed else text
+
+    def to_json(self) -> str:
+        """Return the report as JSON, the clients in the order of their ids."""
+        return json.dumps(vars(self), default=sorted, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,195 @@
+"""The server's whole run: collect into the run folder, solve, write the head and the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fedcof.errors import FedCOFError
+from fedcof.federation.admission import Admission
+from fedcof.federation.collecting import Collector, Grid, Plan
+from fedcof.federation.records import Job
+from fedcof.federation.report import CollectionReport
+from fedcof.federation.store import SummaryStore
+from fedcof.files import write_atomically
+from fedcof.heads import LinearHead
+from fedcof.methods import METHODS, get_method
+from fedcof.summaries import Summary
+
+HEAD = "head.safetensors"
+REPORT = "report.json"
+STORE = "summaries.sqlite"
+
+
+class TooFewClientsError(FedCOFError):
+    """Not enough clients answered for a head; what was collected is kept."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A federation as its server runs it.
+
+    Parameters
+    ----------
+    job : Job
+        What the clients do.
+    run_folder : path
+        Where summaries, head and report are kept. A run that is started again with the same folder
+        goes on where the first one stopped.
+    plan : Plan
+        Whom to ask, and how long to wait.
+    classes : tuple of int or str, default ()
+        The classes; a summary with another one is refused. Empty: any is welcome.
+    min_clients_per_class : int, default 0
+        Clients that every class must have for a head to be made.
+    data_is : mapping, default {}
+        What else the summaries depend on, kept beside them so that a run folder is not used for
+        other data.
+    """
+
+    job: Job
+    run_folder: Path
+    plan: Plan = field(default_factory=Plan)
+    classes: tuple[int | str, ...] = ()
+    min_clients_per_class: int = 0
+    data_is: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_run_config(cls, config: Mapping[str, Any]) -> Settings:
+        """Read the run configuration of the Flower app, ``[tool.flwr.app.config]``.
+
+        A key that is a hyperparameter of the method, such as ``shrinkage``, sets it.
+
+        Raises
+        ------
+        ValueError
+            If a value makes no sense; the key is named.
+        """
+        name = str(config.get("method", "fedcof"))
+        get_method(name)  # an unknown one is told with its near names
+        given = {key.replace("-", "_"): value for key, value in config.items()}
+        taken = {f.name: given[f.name] for f in fields(METHODS[name]) if f.name in given}
+        limits: dict[str, Any] = {
+            f.name: _as_number(given, f.name, f.type) for f in fields(Plan) if f.name in given
+        }
+        return cls(
+            job=Job(
+                method=get_method(name, **taken),
+                seed=int(given.get("seed", 0)),
+                backbone=str(given.get("backbone", "")),
+                data=str(given.get("data", "")),
+            ),
+            run_folder=Path(str(given.get("run_folder", "fedcof-run"))).absolute(),
+            plan=Plan(**limits),
+            classes=parse_classes(str(given.get("classes", ""))),
+            min_clients_per_class=int(given.get("min_clients_per_class", 0)),
+        )
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What the summaries depend on; settings of the server alone may change between runs."""
+        return {
+            "method": self.job.method.name,
+            "means_per_class": getattr(self.job.method, "means_per_class", 1),
+            "classes": list(self.classes),
+            "backbone": self.job.backbone,
+            "seed": self.job.seed,
+            **self.data_is,
+        }
+
+
+def _as_number(given: Mapping[str, Any], name: str, kind: Any) -> int | float:
+    value = given[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name.replace('_', '-')} must be a number, it is {value!r}")
+    return float(value) if kind == "float" else int(value)
+
+
+def parse_classes(text: str) -> tuple[int | str, ...]:
+    """Return the classes that a text names: their number, or their names with commas between.
+
+    Examples
+    --------
+    >>> parse_classes("3")
+    (0, 1, 2)
+    >>> parse_classes("cat, dog")
+    ('cat', 'dog')
+    """
+    if text.strip().isdecimal():
+        return tuple(range(int(text)))
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def serve(
+    grid: Grid,
+    settings: Settings,
+    *,
+    tell: Callable[[str], None] = lambda line: None,
+    **clock: Any,
+) -> tuple[LinearHead, CollectionReport]:
+    """Collect, solve and write; the head and the report are written after every round.
+
+    Parameters
+    ----------
+    grid : Grid
+        The SuperNodes.
+    settings : Settings
+    tell : callable
+        Called with a line of text after every round.
+    **clock
+        As `Collector`'s keywords.
+
+    Returns
+    -------
+    head : LinearHead
+    report : CollectionReport
+
+    Raises
+    ------
+    RunFolderError
+        If the run folder belongs to another federation.
+    TooFewClientsError
+        If there is no head because too few clients answered; the summaries are kept.
+    """
+    folder, method = settings.run_folder, settings.job.method
+    head, lack = None, ""
+    with SummaryStore(folder / STORE, settings.fingerprint) as store:
+        admission = Admission(method, settings.classes)
+        collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
+        for report in collector.rounds():
+            tell(f"round {report.rounds}: {report}")
+            write_atomically(folder / REPORT, report.to_json().encode())
+            summaries = list(store.summaries())
+            lack = shortage(summaries, settings)
+            if not lack:
+                head = method.solve(summaries)
+                head.save(folder / f".{HEAD}")
+                (folder / f".{HEAD}").replace(folder / HEAD)
+    if head is None:
+        raise TooFewClientsError(
+            f"no head: {lack} ({report}). {folder / REPORT} says what became of every client; what "
+            "was collected is kept: start again with this run folder to ask those who are missing"
+        )
+    return head, report
+
+
+def shortage(summaries: Sequence[Summary], settings: Settings) -> str:
+    """Return what these summaries lack for a head; empty if nothing."""
+    least = settings.plan.min_clients
+    if len(summaries) < least:
+        return f"{len(summaries)} clients have answered, at least {least} are needed"
+    clients = Counter(dict.fromkeys(settings.classes, 0))
+    for summary in summaries:
+        clients.update(set(summary.classes.tolist()))
+    if sum(held > 0 for held in clients.values()) < 2:
+        return "the clients hold fewer than two classes"
+    label, held = min(clients.items(), key=lambda item: item[1])
+    if held < settings.min_clients_per_class:
+        return (
+            f"{held} clients hold class {label!r}, at least {settings.min_clients_per_class} are "
+            "needed"
+        )
+    return ""

@@ -1,0 +1,135 @@
+"""A Flower grid in this process: SuperNodes that run the ClientApp, die, stall and lie as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedcof.federation.client_app import app
+from fedcof.federation.records import Job
+from fedcof.federation.server_app import FlowerGrid
+from fedcof.federation.serving import Settings, serve
+from fedcof.federation.collecting import Plan
+from fedcof.methods import FedCOF
+
+for name in ("run_id", "node_id", "task_id"):  # a message can be made in a Flower process only
+    setattr(TaskIdentity, name, 1)
+
+Clients = dict[str, tuple[np.ndarray, np.ndarray]]
+NODES: dict[int, Any] = {}
+"""What the SuperNode of every id holds: the clients that its load_data returns."""
+
+
+def load_data(context: Context) -> Any:
+    """The user's function: returns what the SuperNode holds, or raises it."""
+    held = NODES[context.node_id]
+    if isinstance(held, BaseException):
+        raise held
+    return held
+
+
+def say(message: Message, **record: Any) -> Message:
+    """An answer with any record."""
+    return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
+
+
+def fail(message: Message, code: int, reason: str = "") -> Message:
+    """An answer as Flower makes it where a SuperNode gave none."""
+    return Message(Error(code, reason), reply_to=message)
+
+
+@dataclass
+class GridDouble(Grid):
+    """SuperNodes in this process, and a clock that goes on when the server sleeps.
+
+    ``behave[node_id]`` takes the message and a function that answers honestly; it returns an answer,
+    or None for never, or a number of seconds that the honest answer takes.
+    """
+
+    nodes: dict[int, Any]
+    behave: dict[int, Callable[[Message, Callable[[], Message]], Any]] = field(default_factory=dict)
+    time: float = 0.0
+    asked: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)
+    at: dict[float, Callable[[], None]] = field(default_factory=dict)
+    """What happens by itself, by the time."""
+
+    def __post_init__(self) -> None:
+        self.offline: set[int] = set()
+        self._ids, self._answers = count(), {}
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        for time in [time for time in self.at if time <= self.time]:
+            self.at.pop(time)()
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node_id for node_id in self.nodes if node_id not in self.offline]
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return [self._push(message) for message in messages]
+
+    def _push(self, message: Message) -> str | None:
+        node_id = message.metadata.dst_node_id
+        if node_id in self.offline:
+            return None
+        message.metadata.__dict__["_message_id"] = message_id = str(next(self._ids))
+        question = message.content["question"]
+        action = message.metadata.message_type.removeprefix("query.")
+        self.asked.append((node_id, action, tuple(question.get("clients", ()))))
+
+        def honest() -> Message:
+            NODES[node_id] = self.nodes[node_id]
+            return app(message, Context(1, node_id, {}, RecordDict(), {}))
+
+        behave = self.behave.get(node_id, lambda message, honest: honest())
+        answer, due = behave(message, honest), self.time
+        if isinstance(answer, int | float):
+            answer, due = honest(), self.time + answer
+        self._answers[message_id] = (due, answer)
+        return message_id
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        ready = [i for i in message_ids if i in self._answers and self._answers[i][0] <= self.time]
+        answers = [self._answers.pop(i)[1] for i in ready]
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return [answer for answer in answers if answer is not None]
+
+    def summarized(self) -> list[str]:
+        """The clients that were asked for a summary, in order."""
+        return [c for _, action, clients in self.asked for c in clients if action == "summarize"]
+
+    def set_run(self, run: object) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        raise NotImplementedError
+
+    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> Any:
+        raise NotImplementedError
+
+
+JOB = Job(FedCOF(), data="grid_double:load_data")
+
+
+def run(grid, folder, *, job=JOB, plan=None, **settings):
+    """Serve over the double with its clock; a minute's patience where the plan is not given."""
+    plan = plan or Plan(timeout=60)
+    return serve(
+        FlowerGrid(grid),
+        Settings(job, folder, plan, **settings),
+        now=lambda: grid.time,
+        sleep=grid.sleep,
+    )
