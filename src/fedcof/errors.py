@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class FedCOFError(Exception):
     """Base of every error that fedcof raises on its own account."""
@@ -34,6 +37,15 @@ class SummaryError(FedCOFError, ValueError):
 
 def _rebuild(code: str, message: str, client_id: str) -> SummaryError:
     return SummaryError(code, message, client_id=client_id)
+
+
+@contextmanager
+def naming(client_id: str) -> Iterator[None]:
+    """Put the client in front of a `SummaryError` that is raised within."""
+    try:
+        yield
+    except SummaryError as error:
+        raise SummaryError(error.code, error.message, client_id=client_id) from None
 
 
 class HeadError(FedCOFError, ValueError):

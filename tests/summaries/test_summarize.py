@@ -261,3 +261,10 @@ class TestSeveralMeans:
     def test_are_at_least_one(self):
         with pytest.raises(ValueError, match="at least 1, not 0"):
             summarize(X, [0, 1, 1], means_per_class=0)
+
+
+def test_every_method_names_the_client_whose_features_are_bad():
+    # All but the class means once left the name out.
+    for name in fedcof.METHODS:
+        with pytest.raises(SummaryError, match="client 'ward-7': features holds NaN"):
+            fedcof.get_method(name).summarize(X * np.nan, [0, 1, 1], client_id="ward-7")

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError
+from fedcof.errors import SummaryError, naming
 from fedcof.wire import CorruptBytesError, decode, encode, encoded_size
 
 SCHEMA = 1
@@ -74,11 +74,8 @@ class Summary(ABC):
             _KINDS[cls.kind] = cls
 
     def __post_init__(self) -> None:
-        try:
+        with naming(self.client_ids[0] if len(self.client_ids) == 1 else ""):
             self._check()
-        except SummaryError as error:
-            name = self.client_ids[0] if len(self.client_ids) == 1 else ""
-            raise SummaryError(error.code, error.message, client_id=name) from None
 
     def _check(self) -> None:
         self._set("client_ids", tuple(str(name) for name in self.client_ids))

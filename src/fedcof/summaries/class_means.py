@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError
+from fedcof.errors import SummaryError, naming
 from fedcof.summaries.base import Summary, as_counts
 from fedcof.summaries.features import as_features, sum_by_group
 
@@ -135,10 +135,8 @@ class Summarizer:
         SummaryError
             If the batch is not well-formed or not finite; nothing of it is counted then.
         """
-        try:
+        with naming(self.client_id):
             self._update(*as_features(features, labels))
-        except SummaryError as error:
-            raise SummaryError(error.code, error.message, client_id=self.client_id) from None
 
     def _update(self, features: NDArray[np.floating[Any]], labels: NDArray[Any]) -> None:
         width, dim = self.means_per_class, features.shape[1]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcof.errors import naming
 from fedcof.summaries.base import Summary
 from fedcof.summaries.features import as_features
 from fedcof.summaries.gram import check_one_row_per_class
@@ -79,7 +80,8 @@ class ClassMoments(Summary):
         SummaryError
             If the shapes or types do not fit, there is no sample, or a feature is not finite.
         """
-        array, coded = as_features(features, labels)
+        with naming(client_id):
+            array, coded = as_features(features, labels)
 
         def distributions() -> Iterator[ClassDistribution]:
             for label in np.unique(coded):

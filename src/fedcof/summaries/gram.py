@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError
+from fedcof.errors import SummaryError, naming
 from fedcof.summaries.base import Summary
 from fedcof.summaries.features import as_features, blocks, sum_by_group
 
@@ -67,7 +67,8 @@ def summarize_gram(features: ArrayLike, labels: ArrayLike, *, client_id: str = "
     SummaryError
         If the shapes or types do not fit, there is no sample, or a feature is not finite.
     """
-    array, coded = as_features(features, labels)
+    with naming(client_id):
+        array, coded = as_features(features, labels)
     classes, class_index, counts = np.unique(coded, return_inverse=True, return_counts=True)
     gram = np.zeros((array.shape[1], array.shape[1]))
     for _, block in blocks(array):
