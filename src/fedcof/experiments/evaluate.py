@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedcof.data import Partition
 from fedcof.heads import LinearHead
 from fedcof.methods import Method, client_rng
-from fedcof.summaries import from_bytes
+from fedcof.summaries import Summary, from_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,48 +68,85 @@ class Result:
     server_seconds: float
 
 
-def evaluate(
+class Sent(NamedTuple):
+    """What arrived at the server, and its size."""
+
+    summaries: list[Summary]
+    formula_bytes: int
+    wire_bytes: int
+
+
+PrivacyStep = Callable[[Summary, np.random.Generator], Summary | None]
+"""What is done to a summary before it leaves the client; None if nothing of it is left."""
+
+
+def collect(
     method: Method[Any],
     dealt: Dealt,
     *,
     seed: int = 0,
+    privacy: PrivacyStep | None = None,
     advance: Callable[[int], None] = lambda steps: None,
-) -> tuple[Result, LinearHead]:
-    """Summarize every client, send, solve, and score the head.
-
-    Every summary is encoded and decoded as on the wire, so the head is the one that a real
-    federation gets, to the last bit.
+) -> Sent:
+    """Let every client summarize and send; encode and decode as on the wire.
 
     Parameters
     ----------
     method : Method
     dealt : Dealt
     seed : int
-        Seeds the random sets of the clients, each from the seed and its id.
+        Seeds what the clients draw, each from the seed and its id.
+    privacy : callable, optional
+        Done to every summary before it is sent.
     advance : callable
         Called with 1 after every client.
+    """
+    summaries, formula_bytes, wire_bytes = [], 0, 0
+    for client_id, features, labels in dealt:
+        rng = client_rng(seed, client_id)
+        summary = method.summarize(features, labels, client_id=client_id, rng=rng)
+        if privacy is not None:
+            summary = privacy(summary, rng)
+        if summary is not None:
+            data = summary.to_bytes()
+            summaries.append(from_bytes(data))
+            formula_bytes += summary.formula_bytes
+            wire_bytes += len(data)
+        advance(1)
+    return Sent(summaries, formula_bytes, wire_bytes)
+
+
+def evaluate(
+    method: Method[Any],
+    dealt: Dealt,
+    *,
+    seed: int = 0,
+    privacy: PrivacyStep | None = None,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> tuple[Result, LinearHead]:
+    """Collect every client's summary, solve, and score the head.
+
+    The head is the one that a real federation gets, to the last bit.
+
+    Parameters
+    ----------
+    method, dealt, seed, privacy, advance
+        As for `collect`.
 
     Returns
     -------
     result : Result
     head : LinearHead
     """
-    summaries, wire_bytes = [], 0
-    for client_id, features, labels in dealt:
-        rng = client_rng(seed, client_id)
-        data = method.summarize(features, labels, client_id=client_id, rng=rng).to_bytes()
-        wire_bytes += len(data)
-        summaries.append(from_bytes(data))
-        advance(1)
+    sent = collect(method, dealt, seed=seed, privacy=privacy, advance=advance)
     start = time.perf_counter()
-    head = method.solve(summaries)
+    head = method.solve(sent.summaries)
     seconds = time.perf_counter() - start
-    assert head.provenance is not None
     result = Result(
         method=method.name,
         accuracy=head.score(dealt.test_features, dealt.test_labels),
-        formula_bytes=head.provenance.bytes,
-        wire_bytes=wire_bytes,
+        formula_bytes=sent.formula_bytes,
+        wire_bytes=sent.wire_bytes,
         server_seconds=seconds,
     )
     return result, head

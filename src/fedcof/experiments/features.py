@@ -1,0 +1,65 @@
+"""The features of a data set under a backbone, from the cache where they are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.data import ImageSet, extract_features
+from fedcof.progress import progress_bar
+
+
+class Samples(NamedTuple):
+    """Labelled features.
+
+    Parameters
+    ----------
+    features : ndarray of float, shape (n, dim)
+    labels : ndarray of int64, shape (n,)
+    columns : mapping of str to ndarray, shape (n,)
+        What else the data set says of every sample, such as its user or domain.
+    """
+
+    features: NDArray[np.floating[Any]]
+    labels: NDArray[np.int64]
+    columns: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSet:
+    """A training and a test set of features, and the fingerprint of the backbone they are of."""
+
+    train: Samples
+    test: Samples
+    fingerprint: str
+
+
+def load_features(dataset: str, backbone: str, data: str) -> FeatureSet:
+    """Return the features of a data set's images under a backbone.
+
+    Raises
+    ------
+    FedCOFError
+        If the data set or the backbone's weights are not there.
+    """
+    from fedcof import backbones
+    from fedcof.data import datasets
+
+    sets = datasets.load(dataset, data=data)
+    network = backbones.get(backbone)
+
+    def extract(images: ImageSet, part: str) -> Samples:
+        title = f"Features: {dataset}, {part}, {backbone}"
+        with progress_bar(title, len(images), unit="images") as advance:
+            found = extract_features(images.images, network, advance=advance)
+        columns = {name: column[found.kept] for name, column in images.columns.items()}
+        return Samples(found.features, images.labels[found.kept], columns)
+
+    train, test = (
+        extract(images, part) for images, part in zip(sets, ("train", "test"), strict=True)
+    )
+    return FeatureSet(train, test, network.fingerprint[:12])

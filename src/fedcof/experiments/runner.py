@@ -1,0 +1,272 @@
+"""Run an experiment: every setting with every seed, nothing computed twice.
+
+What may be shared follows from the methods. What clients send with class means serves all methods
+and shrinkages on one partition. What `Method.pool_samples` gives does not depend on the partition,
+so one Gram matrix and one pooled scatter serve all partitions, seeds and regularisers.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import scipy
+import sklearn
+
+import fedcof
+from fedcof.errors import FedCOFError
+from fedcof.experiments.evaluate import Dealt, PrivacyStep, Sent, collect
+from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
+from fedcof.experiments.features import FeatureSet
+from fedcof.experiments.participation import participate
+from fedcof.experiments.results import Results, Row
+from fedcof.heads import LinearHead
+from fedcof.methods import CCVR, Method
+from fedcof.progress import progress_bar
+from fedcof.scatter import ClassStatistics, condition_number
+from fedcof.summaries import Summary, ordered
+
+VERSIONS = {
+    "fedcof": fedcof.__version__,
+    "python": platform.python_version(),
+    "numpy": np.__version__,
+    "scipy": scipy.__version__,
+    "scikit-learn": sklearn.__version__,
+}
+
+PRIVACY_STEPS: dict[str, Callable[[float], PrivacyStep]] = {}
+"""The mechanisms behind `Noise` by name, each made from its epsilon."""
+
+
+class NotRunError(FedCOFError):
+    """A setting cannot be run here; the text says why."""
+
+
+class Skipped(NamedTuple):
+    """Settings that were not run, and why."""
+
+    dataset: str
+    backbone: str
+    reason: str
+
+
+class Traffic(NamedTuple):
+    """What the clients send: bytes by the paper's formula and on the wire, and means (M)."""
+
+    formula_bytes: int
+    wire_bytes: int
+    num_means: int
+
+
+class _Source:
+    """A data set under a backbone, and what does not depend on how it is dealt."""
+
+    def __init__(self, data: FeatureSet) -> None:
+        self.data = data
+        self._pooled: dict[Hashable, Any] = {}
+
+    def pooled(self, method: Method[Any]) -> Any | None:
+        """Return what the head depends on; None where that depends on the partition."""
+        train = self.data.train
+        how = (type(method).pool_samples, method.summary_type)
+        return _once(self._pooled, how, lambda: method.pool_samples(train.features, train.labels))
+
+    def conditions(self) -> dict[str, float]:
+        """Return the condition numbers of the scatters of the samples, without shrinkage."""
+
+        def measure() -> dict[str, float]:
+            scatter = ClassStatistics.of_samples(*self.data.train[:2]).scatter()
+            return {
+                "condition_within": condition_number(scatter.within(0.0)),
+                "condition_between": condition_number(scatter.between()),
+            }
+
+        conditions: dict[str, float] = _once(self._pooled, "conditions", measure)
+        return conditions
+
+
+class _Federation:
+    """A source that is dealt to clients, and what they send."""
+
+    def __init__(self, source: _Source, split: Split, seed: int) -> None:
+        train, test = source.data.train, source.data.test
+        partition = split.deal(train.labels, train.columns, seed)
+        self.dealt = Dealt(train.features, train.labels, partition, test.features, test.labels)
+        self.source = source
+        self.seed = seed
+        self._sent: dict[Hashable, Sent] = {}
+        self._pooled: dict[Hashable, Any] = {}
+
+    def measure(self, experiment: Experiment, setting: Setting) -> Row:
+        """Return the measured columns of a row."""
+        start = time.perf_counter()
+        method = _seeded(setting.method, self.seed)
+        if experiment.measure == "participation":
+            sent = self.sent(method, setting.noise)
+            rounds = participate(method, self.dealt, sent.summaries, seed=self.seed)
+            measured: Row = {"accuracy": rounds[-1].accuracy, "rounds": list(map(asdict, rounds))}
+            traffic = traffic_of(sent)
+        else:
+            pooled, traffic = self.pooled(method, setting.noise)
+            measured = self._score(method.fit(pooled), experiment.metrics)
+        features, labels = self.dealt.features, self.dealt.labels
+        return {
+            **measured,
+            **traffic._asdict(),
+            "means_received": traffic.num_means / len(np.unique(labels)),
+            "clients_seen": sum(len(rows) > 0 for _, rows in self.dealt.partition),
+            "samples": len(features),
+            "dim": features.shape[1],
+            "seconds": time.perf_counter() - start,
+            "fingerprint": self.source.data.fingerprint,
+            "versions": VERSIONS,
+        }
+
+    def sent(self, method: Method[Any], noise: Noise | None) -> Sent:
+        """Return what the clients send."""
+        return _once(
+            self._sent,
+            _what_is_sent(method, noise),
+            lambda: collect(method, self.dealt, seed=self.seed, privacy=privacy_step(noise)),
+        )
+
+    def pooled(self, method: Method[Any], noise: Noise | None) -> tuple[Any, Traffic]:
+        """Return what the head depends on, and what it took to send."""
+        pooled = self.source.pooled(method)
+        if pooled is not None:
+            return pooled, expected_traffic(method, self.dealt)
+        sent = self.sent(method, noise)
+        how = (type(method).pool, _what_is_sent(method, noise))
+        pooled = _once(self._pooled, how, lambda: method.pool(ordered(sent.summaries, Summary)))
+        return pooled, traffic_of(sent)
+
+    def _score(self, head: LinearHead, metrics: tuple[str, ...]) -> Row:
+        scores: Row = {"accuracy": head.score(self.dealt.test_features, self.dealt.test_labels)}
+        if "train_accuracy" in metrics:
+            scores["train_accuracy"] = head.score(self.dealt.features, self.dealt.labels)
+        if "condition_within" in metrics:
+            scores |= self.source.conditions()
+        return scores
+
+
+T = TypeVar("T")
+
+
+def _once(cache: dict[Hashable, T], name: Hashable, make: Callable[[], T]) -> T:
+    if name not in cache:
+        cache[name] = make()
+    return cache[name]
+
+
+def _what_is_sent(method: Method[Any], noise: Noise | None) -> Hashable:
+    return method.summary_type, getattr(method, "means_per_class", 1), noise
+
+
+def _seeded(method: Method[Any], seed: int) -> Method[Any]:
+    """Give the run's seed to a method whose server draws."""
+    return replace(method, seed=seed) if isinstance(method, CCVR) else method
+
+
+def traffic_of(sent: Sent) -> Traffic:
+    """Return the traffic of what was sent."""
+    means = sum(len(summary.counts) for summary in sent.summaries)
+    return Traffic(sent.formula_bytes, sent.wire_bytes, means)
+
+
+def expected_traffic(method: Method[Any], dealt: Dealt) -> Traffic:
+    """Return what clients with one row a class would send, from the shapes alone."""
+    formula_bytes = wire_bytes = num_means = 0
+    for client_id, features, labels in dealt:
+        classes = np.unique(labels)
+        formula, wire = method.summary_type.sizes(classes, features.shape[1], client_id=client_id)
+        formula_bytes += formula
+        wire_bytes += wire
+        num_means += len(classes)
+    return Traffic(formula_bytes, wire_bytes, num_means)
+
+
+def privacy_step(noise: Noise | None) -> PrivacyStep | None:
+    """Return the mechanism that a setting asks for.
+
+    Raises
+    ------
+    NotRunError
+        If there is none of that name.
+    """
+    if noise is None:
+        return None
+    if noise.noise not in PRIVACY_STEPS:
+        raise NotRunError("this version has no noise on counts")
+    return PRIVACY_STEPS[noise.noise](noise.epsilon)
+
+
+def run(
+    experiment: Experiment,
+    results: Results,
+    load: Callable[[str, str], FeatureSet],
+    *,
+    seeds: int | None = None,
+) -> list[Skipped]:
+    """Run what is not among the results yet, and add it to them row by row.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    results : Results
+    load : callable
+        From the names of a data set and a backbone to their features.
+    seeds : int, optional
+        Default: the experiment's.
+
+    Returns
+    -------
+    list of Skipped
+        What could not be run.
+    """
+    skipped: list[Skipped] = []
+    for (dataset, backbone), settings in groupby(experiment.settings(), key=lambda s: s[:2]):
+        pending = [
+            ((split, seed), setting)
+            for split, group in groupby(settings, key=lambda setting: setting.split)
+            for of_split in [list(group)]
+            for seed in range(experiment.seeds if seeds is None else seeds)
+            for setting in of_split
+            if row_of(experiment, setting, seed) not in results
+        ]
+        if not pending:
+            continue
+        or_skip = partial(_or_skip, skipped, dataset, backbone)
+        title = f"{experiment.name}: {dataset}, {backbone}"
+        with or_skip():
+            source = _Source(load(dataset, backbone))
+            with progress_bar(title, len(pending), unit="runs") as advance:
+                for (split, seed), group in groupby(pending, key=itemgetter(0)):
+                    with or_skip():
+                        federation = _Federation(source, split, seed)
+                        for _, setting in group:
+                            with or_skip():
+                                row = row_of(experiment, setting, seed)
+                                results.append(row | federation.measure(experiment, setting))
+                            advance(1)
+    return list(dict.fromkeys(skipped))
+
+
+@contextmanager
+def _or_skip(skipped: list[Skipped], dataset: str, backbone: str) -> Iterator[None]:
+    try:
+        yield
+    except (FedCOFError, ValueError, OSError, ImportError) as error:
+        skipped.append(Skipped(dataset, backbone, str(error)))
+
+
+def row_of(experiment: Experiment, setting: Setting, seed: int) -> Row:
+    """Return the columns that name a run."""
+    return {"experiment": experiment.name, **setting.columns(), "seed": seed}
