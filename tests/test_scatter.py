@@ -251,3 +251,11 @@ def test_summaries_without_class_means_are_refused():
     with pytest.raises(SummaryError, match="not a 'gram'") as caught:
         estimate_class_covariances([gram])
     assert caught.value.code == "kind"
+
+
+def test_one_sample_a_class_has_no_scatter_within_and_is_an_error():
+    scatter = ClassStatistics.of([summarize(np.eye(3), ["a", "b", "c"])]).scatter()
+    with pytest.raises(SummaryError, match="3 classes have one sample each in all") as caught:
+        scatter.gram(1.0)
+    assert caught.value.code == "samples"
+    np.testing.assert_allclose(scatter.gram(0.0, "both"), np.eye(3), atol=1e-15)

@@ -77,7 +77,19 @@ class Scatter:
         )
 
     def gram(self, shrinkage: float, parts: ScatterParts = "within") -> NDArray[np.float64]:
-        """Return G: ``N mu_g mu_g^T`` and the scatter asked for (eq. sol-with-cov)."""
+        """Return G: ``N mu_g mu_g^T`` and the scatter asked for (eq. sol-with-cov).
+
+        Raises
+        ------
+        SummaryError
+            If the scatter within the classes is asked for alone and no class has two samples.
+        """
+        if parts == "within" and self.total == len(self.classes):
+            raise SummaryError(
+                "samples",
+                f"the {self.total} classes have one sample each in all, so there is no spread "
+                "within a class; FedNCM and Fed3R need none",
+            )
         gram = self.total * np.outer(self.global_mean, self.global_mean)
         if parts != "between":
             gram += self.within(shrinkage)
@@ -229,7 +241,7 @@ def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.flo
 def condition_number(scatter: NDArray[np.float64]) -> float:
     """Return the largest eigenvalue over the smallest that is not zero (section 4.3).
 
-    Zero is what rounding cannot tell from it: ``dim * eps`` times the largest.
+    Zero is what `rounding` cannot tell from it.
     """
     values = linalg.eigvalsh(scatter)
     positive = values[values > rounding(values[-1], len(values))]
@@ -237,8 +249,11 @@ def condition_number(scatter: NDArray[np.float64]) -> float:
 
 
 def rounding(largest: float, dim: int) -> float:
-    """Return the size of an eigenvalue that rounding cannot tell from zero."""
-    return float(dim * np.finfo(np.float64).eps * largest)
+    """Return the size of an eigenvalue that rounding cannot tell from zero.
+
+    The usual ``dim * eps`` times the largest, but 10 eps at least: three were seen for dim 3.
+    """
+    return float(max(dim, 10) * np.finfo(np.float64).eps * largest)
 
 
 def estimate_class_covariances(
