@@ -1,0 +1,164 @@
+"""The laws of merging, for every kind of summary, on federations of any shape."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import fedcof
+from fedcof import METHODS, merge
+from fedcof.summaries import ClassMeans
+
+METHODS_TO_TEST = [
+    METHODS[name](**({"samples_per_class": 5, "max_iter": 5} if name == "ccvr" else {}))
+    for name in sorted(METHODS)
+]
+every_method = pytest.mark.parametrize("method", METHODS_TO_TEST, ids=lambda method: method.name)
+
+federations = st.tuples(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=3, max_size=25),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([np.float32, np.float64]),
+)
+
+
+def deal_out(method, federation):
+    """What the clients send: a list of (client, class) for every sample, a seed and a dtype."""
+    samples, seed, dtype = federation
+    clients, labels = np.array(samples).T
+    assume(1 < len(set(labels)) < len(labels))
+    features = np.random.default_rng(seed).normal(size=(len(samples), 3))
+    return [
+        fedcof.from_bytes(
+            method.summarize(features[mine], labels[mine], client_id=str(client)).to_bytes()
+        )
+        if dtype == np.float32
+        else method.summarize(features[mine], labels[mine], client_id=str(client))
+        for client in np.unique(clients)
+        for mine in [clients == client]
+    ]
+
+
+def content(summary):
+    arrays = {name: getattr(summary, name) for name in ("classes", "counts", *summary.axes)}
+    if isinstance(summary, ClassMeans):
+        arrays["rows_per_client"] = summary.rows_per_client
+    return arrays
+
+
+def assert_same(one, other, *, exact):
+    assert one.client_ids == other.client_ids
+    for name, array in content(one).items():
+        if exact or array.dtype.kind != "f":
+            np.testing.assert_array_equal(array, content(other)[name])
+        else:
+            np.testing.assert_allclose(array, content(other)[name], rtol=1e-9, atol=1e-9)
+
+
+def exact(method):
+    return method.summary_type is ClassMeans
+
+
+@every_method
+@given(federation=federations, order=st.randoms())
+def test_merging_is_commutative_to_the_last_bit(method, federation, order):
+    parts = deal_out(method, federation)
+    merged = merge(parts)
+    order.shuffle(parts)
+    assert_same(merge(parts), merged, exact=True)
+
+
+@every_method
+@given(federation=federations, cut=st.integers(1, 4), order=st.randoms())
+def test_merging_is_associative(method, federation, cut, order):
+    parts = deal_out(method, federation)
+    order.shuffle(parts)
+    merged = merge(parts)
+    nested = [merge(half) for half in (parts[:cut], parts[cut:]) if half]
+    assert_same(merge(nested), merged, exact=exact(method))
+
+
+@every_method
+@settings(max_examples=20)
+@given(federation=federations, cut=st.integers(1, 4), order=st.randoms())
+def test_the_head_of_merged_summaries_is_that_of_the_parts(method, federation, cut, order):
+    parts = deal_out(method, federation)
+    head = method.solve(parts)
+    order.shuffle(parts)
+    merged = method.solve([merge(half) for half in (parts[:cut], parts[cut:]) if half])
+    assert merged.classes.tolist() == head.classes.tolist()
+    if exact(method):
+        assert merged.weight.tobytes() == head.weight.tobytes()
+    elif not isinstance(method, fedcof.CCVR):  # an optimiser stops within its tolerance
+        np.testing.assert_allclose(merged.weight, head.weight, rtol=1e-6, atol=1e-6)
+
+
+@every_method
+@settings(max_examples=20)
+@given(federation=federations)
+def test_the_order_of_arrival_changes_no_bit_of_the_head(method, federation):
+    parts = deal_out(method, federation)
+    heads = {method.solve(order).weight.tobytes() for order in list(permutations(parts))[::7][:4]}
+    assert len(heads) == 1
+
+
+@every_method
+def test_one_summary_is_its_own_merger(method):
+    summary = method.summarize(np.eye(3), [0, 1, 1])
+    assert merge([summary]) is summary
+
+
+@every_method
+def test_merging_keeps_samples_and_formula_consistent(method):
+    parts = [
+        method.summarize(np.eye(3), [0, 1, 1], client_id="a"),
+        method.summarize(np.eye(3)[:2], [2, 1], client_id="b"),
+    ]
+    merged = merge(parts)
+    assert merged.total == 5
+    assert merged.client_ids == ("a", "b")
+    if exact(method):
+        assert merged.formula_bytes == sum(part.formula_bytes for part in parts)
+
+
+def test_class_means_keep_every_mean_in_the_order_of_the_clients():
+    b = ClassMeans(classes=[0, 1], counts=[1, 2], means=np.eye(2), client_ids=("b",))
+    a = ClassMeans(classes=[1], counts=[3], means=np.full((1, 2), 7.0), client_ids=("a",))
+    merged = merge([b, a])
+    assert merged.client_ids == ("a", "b")
+    assert merged.rows_per_client.tolist() == [1, 2]
+    assert merged.classes.tolist() == [1, 0, 1]
+    assert merged.counts.tolist() == [3, 1, 2]
+    assert merged.means.tolist() == [[7.0, 7.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+def test_interleaved_clients_find_their_places():
+    def one(name, value):
+        return ClassMeans(classes=[0], counts=[1], means=np.array([[value]]), client_ids=(name,))
+
+    merged = merge([merge([one("d", 4.0), one("a", 1.0)]), merge([one("c", 3.0), one("b", 2.0)])])
+    assert merged.client_ids == ("a", "b", "c", "d")
+    assert merged.means.ravel().tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_clients_without_a_name_are_all_kept_before_the_others():
+    parts = [
+        ClassMeans(classes=[0], counts=[1], means=np.array([[value]]), client_ids=(name,))
+        for name, value in [("z", 0.0), ("", 1.0), ("", 2.0)]
+    ]
+    merged = merge(parts)
+    assert merged.client_ids == ("", "", "z")
+    assert merged.means.ravel().tolist() == [1.0, 2.0, 0.0]
+
+
+def test_grams_add_up():
+    parts = [
+        fedcof.Fed3R().summarize([[1.0, 2.0]], ["a"], client_id="1"),
+        fedcof.Fed3R().summarize([[3.0, 0.0], [0.0, 1.0]], ["b", "a"], client_id="2"),
+    ]
+    merged = merge(parts)
+    assert merged.gram.tolist() == [[10.0, 2.0], [2.0, 5.0]]
+    assert merged.sums.tolist() == [[1.0, 3.0], [3.0, 0.0]]
+    assert merged.counts.tolist() == [2, 1]
