@@ -8,6 +8,7 @@ import typer
 
 import fedcof
 from fedcof.commands.demo import demo
+from fedcof.commands.federate import federate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,3 +34,4 @@ def _main(
 
 
 app.command()(demo)
+app.command()(federate)

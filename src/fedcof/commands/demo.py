@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 import fedcof
-from fedcof.commands.shared import console, error_console, errors_for_people
+from fedcof.commands.shared import console, deal_images, errors_for_people
 
 DEMO_METHODS = ("fedncm", "fed3r", "fedcof", "fedcof-oracle")
 
@@ -29,8 +29,8 @@ def demo(
 ) -> None:
     """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
     from fedcof.backbones import squeezenet
-    from fedcof.data import dirichlet, extract_features, fashion_mnist
-    from fedcof.experiments import Dealt, evaluate
+    from fedcof.data import fashion_mnist
+    from fedcof.experiments import evaluate
     from fedcof.methods import get_method
     from fedcof.progress import progress_bar
     from fedcof.report import accuracy_vs_communication
@@ -38,13 +38,7 @@ def demo(
     with errors_for_people():
         train, test = fashion_mnist(images, seed=seed)
         backbone = squeezenet()
-        with progress_bar("Extracting features", len(train) + len(test), unit="images") as advance:
-            train_features = extract_features(train.images, backbone, advance=advance).features
-            test_features = extract_features(test.images, backbone, advance=advance).features
-        partition = dirichlet(train.labels, clients, alpha, seed=seed)
-        for note in partition.notes:
-            error_console.print(f"note: {note}")
-        dealt = Dealt(train_features, train.labels, partition, test_features, test.labels)
+        dealt = deal_images(train, test, backbone, clients=clients, alpha=alpha, seed=seed)
         results, heads = [], {}
         for name in DEMO_METHODS:
             with progress_bar(f"Summarizing: {name}", clients, unit="clients") as advance:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from fedcof.errors import FedCOFError
+
+if TYPE_CHECKING:
+    from fedcof.backbones import Backbone
+    from fedcof.data import ImageSet
+    from fedcof.experiments import Dealt
 
 console = Console()
 error_console = Console(stderr=True)
@@ -25,3 +31,27 @@ def errors_for_people() -> Iterator[None]:
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
+
+
+def deal_images(
+    train: ImageSet, test: ImageSet, backbone: Backbone, *, clients: int, alpha: float, seed: int
+) -> Dealt:
+    """Return the features of images, those to train on dealt to clients by the paper's scheme."""
+    from fedcof.data import dirichlet, extract_features
+    from fedcof.experiments import Dealt
+    from fedcof.progress import progress_bar
+
+    with progress_bar("Extracting features", len(train) + len(test), unit="images") as advance:
+        train_features = extract_features(train.images, backbone, advance=advance)
+        test_features = extract_features(test.images, backbone, advance=advance)
+    labels = train.labels[train_features.kept]
+    partition = dirichlet(labels, clients, alpha, seed=seed)
+    for note in partition.notes:
+        error_console.print(f"note: {note}")
+    return Dealt(
+        train_features.features,
+        labels,
+        partition,
+        test_features.features,
+        test.labels[test_features.kept],
+    )

@@ -14,7 +14,6 @@ from fedcof.federation.collecting import Collector, Grid, Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
-from fedcof.files import write_atomically
 from fedcof.heads import LinearHead
 from fedcof.methods import METHODS, get_method
 from fedcof.summaries import Summary
@@ -161,19 +160,25 @@ def serve(
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")
-            write_atomically(folder / REPORT, report.to_json().encode())
+            _write(folder / REPORT, lambda path: path.write_text(report.to_json()))
             summaries = list(store.summaries())
             lack = shortage(summaries, settings)
             if not lack:
                 head = method.solve(summaries)
-                head.save(folder / f".{HEAD}")
-                (folder / f".{HEAD}").replace(folder / HEAD)
+                _write(folder / HEAD, head.save)
     if head is None:
         raise TooFewClientsError(
             f"no head: {lack} ({report}). {folder / REPORT} says what became of every client; what "
             "was collected is kept: start again with this run folder to ask those who are missing"
         )
     return head, report
+
+
+def _write(path: Path, save: Callable[[Path], object]) -> None:
+    """Write a file so that a kill leaves the old one or the new one."""
+    unfinished = path.with_name(f".{path.name}")
+    save(unfinished)
+    unfinished.replace(path)
 
 
 def shortage(summaries: Sequence[Summary], settings: Settings) -> str:

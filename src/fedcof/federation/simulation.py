@@ -1,0 +1,158 @@
+"""A federation in Flower's simulation: virtual SuperNodes on this machine, by Ray."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.data import Partition
+from fedcof.federation.collecting import Plan
+from fedcof.federation.records import Job
+from fedcof.federation.report import CollectionReport
+from fedcof.federation.serving import Settings, serve
+from fedcof.heads import LinearHead
+from fedcof.methods import Method
+
+_QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+def simulate(
+    method: Method[Any],
+    features: NDArray[np.floating[Any]],
+    labels: NDArray[Any],
+    partition: Partition,
+    run_folder: Path,
+    *,
+    seed: int = 0,
+    nodes: int | None = None,
+    fraction: float = 1.0,
+    data_is: Mapping[str, Any] | None = None,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> tuple[LinearHead, CollectionReport]:
+    """Run a federation whose clients hold the parts of one set of features.
+
+    The head is that of the same clients in one process, to the last bit. A run that was stopped
+    goes on from its run folder.
+
+    Parameters
+    ----------
+    method : Method
+    features : ndarray of float, shape (n, dim)
+    labels : ndarray of int or str, shape (n,)
+    partition : Partition
+        Which client holds which of the n samples; clients without any do not take part.
+    run_folder : path
+        Where summaries, head and report are kept.
+    seed : int, default 0
+        Seeds the random sets of the clients, each from the seed and its id.
+    nodes : int, optional
+        Number of SuperNodes, over which the clients are spread. Default: one a client.
+    fraction : float, default 1.0
+        Share of the clients that a round asks.
+    data_is : mapping, optional
+        What the data is, so that the run folder is not used for other data.
+    advance : callable
+        Called with the number of clients that answered since the last call.
+
+    Returns
+    -------
+    head : LinearHead
+    report : CollectionReport
+
+    Raises
+    ------
+    TooFewClientsError
+        If a client does not answer, or its summary is refused.
+    RunFolderError
+        If the run folder belongs to another federation.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedcof-") as folder:
+        clients = write_clients(Path(folder), features, labels, partition)
+        settings = Settings(
+            job=Job(method, seed=seed, data=folder),
+            run_folder=run_folder,
+            plan=Plan(fraction=fraction, min_clients=clients),
+            data_is=data_is or {},
+        )
+        return _run(settings, min(nodes or clients, clients), advance)
+
+
+def write_clients(
+    folder: Path, features: NDArray[Any], labels: NDArray[Any], partition: Partition
+) -> int:
+    """Write the clients as a folder that `sources` reads; return their number."""
+    rows = np.argsort(partition.assignment, kind="stable")
+    np.save(folder / "features.npy", features[rows])
+    np.save(folder / "labels.npy", labels[rows])
+    np.save(folder / "clients.npy", np.array(partition.client_ids)[partition.assignment[rows]])
+    return len(np.unique(partition.assignment))
+
+
+def _run(
+    settings: Settings, nodes: int, advance: Callable[[int], None]
+) -> tuple[LinearHead, CollectionReport]:
+    with _environment():
+        from flwr.app import Context
+        from flwr.serverapp import Grid, ServerApp
+        from flwr.simulation import run_simulation
+
+        from fedcof.federation.client_app import app as client_app
+        from fedcof.federation.server_app import FlowerGrid
+
+        # What goes wrong is in the report; Flower would print it across the progress bar.
+        logging.getLogger("flwr").setLevel(logging.CRITICAL)
+        server_app, outcome, stopped = ServerApp(), [], threading.Event()
+
+        def sleep(seconds: float) -> None:
+            if stopped.wait(seconds):
+                raise InterruptedError("the simulation was stopped")
+
+        @server_app.main()
+        def main(grid: Grid, context: Context) -> None:
+            outcome.append(
+                serve(FlowerGrid(grid), settings, advance=advance, sleep=sleep, pause=0.05)
+            )
+
+        try:
+            run_simulation(server_app, client_app, nodes, backend_config=_ray())
+        finally:
+            stopped.set()  # the ServerApp is in a thread, which Ctrl-C does not reach
+        return outcome[0]
+
+
+def _ray() -> dict[str, Any]:
+    return {
+        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+        "init_args": {
+            "num_cpus": os.cpu_count(),
+            "include_dashboard": False,
+            "log_to_driver": False,
+            "_node_ip_address": "127.0.0.1",
+        },
+    }
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Switch off statistics and warnings, and undo what Flower changes for Ray's workers."""
+    before = dict(os.environ)
+    os.environ.update(_QUIET | before)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
