@@ -33,6 +33,9 @@ SCHEMA = 1
 _LARGEST_COUNT = 2**40
 """More cannot be meant; below it, no sum of counts leaves int64."""
 
+MAX_CLASS_NAME = 200
+"""Characters of a class that is a string."""
+
 S = TypeVar("S", bound="Summary")
 
 _KINDS: dict[str, type[Summary]] = {}
@@ -205,6 +208,9 @@ def from_bytes(data: bytes) -> Summary:
         schema, kind = metadata.get("schema"), str(metadata["kind"])
         client_ids = tuple(metadata["client_ids"])
         if "classes" in metadata:
+            # NumPy gives all strings the length of the longest: one could eat the memory.
+            if max(map(len, metadata["classes"]), default=0) > MAX_CLASS_NAME:
+                raise ValueError(f"a class has more than {MAX_CLASS_NAME} characters")
             arrays["classes"] = np.asarray(metadata["classes"])
     except (CorruptBytesError, KeyError, TypeError, ValueError) as error:
         raise SummaryError("corrupt", f"not a whole summary: {error}; send it again") from None
@@ -347,6 +353,8 @@ def as_labels(labels: ArrayLike) -> NDArray[Any]:
             raise SummaryError("labels", f"label {array.max()} is too large for int64")
         return array.astype(np.int64)
     if array.dtype.kind == "U":
+        if np.strings.str_len(array).max() > MAX_CLASS_NAME:
+            raise SummaryError("labels", f"a label has more than {MAX_CLASS_NAME} characters")
         return array
     raise SummaryError("labels", f"labels must be ints or strings, these have dtype {array.dtype}")
 
