@@ -1,19 +1,10 @@
-import numpy as np
 import pytest
+from grid_double import make_clients
 
-from fedcof.summaries import from_bytes
 from fedcof.methods import FedCOF
+from fedcof.summaries import from_bytes
 
-
-def make_clients(number, *, dim=4, seed=0):
-    """Clients a, b, ... with a few samples of three classes each."""
-    rng = np.random.default_rng(seed)
-    clients = {}
-    for i in range(number):
-        labels = rng.integers(3, size=9)
-        features = rng.normal(size=(9, dim)) + labels[:, None]
-        clients[f"c{i:03d}"] = (features.astype(np.float32), labels)
-    return clients
+METHOD = FedCOF()
 
 
 @pytest.fixture
@@ -25,7 +16,7 @@ def clients():
 def expected():
     """The bytes of the head that the method makes of clients in one process."""
 
-    def expected(clients, tmp_path, method=FedCOF()):
+    def expected(clients, tmp_path, method=METHOD):
         summaries = [
             from_bytes(method.summarize(x, y, client_id=name).to_bytes())
             for name, (x, y) in clients.items()

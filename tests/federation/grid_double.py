@@ -13,16 +13,27 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedcof.federation.client_app import app
+from fedcof.federation.collecting import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings, serve
-from fedcof.federation.collecting import Plan
 from fedcof.methods import FedCOF
 
 for name in ("run_id", "node_id", "task_id"):  # a message can be made in a Flower process only
     setattr(TaskIdentity, name, 1)
 
-Clients = dict[str, tuple[np.ndarray, np.ndarray]]
+
+def make_clients(number, *, dim=4, seed=0):
+    """Clients with a few samples of three classes each."""
+    rng = np.random.default_rng(seed)
+    clients = {}
+    for i in range(number):
+        labels = rng.integers(3, size=9)
+        features = rng.normal(size=(9, dim)) + labels[:, None]
+        clients[f"c{i:03d}"] = (features.astype(np.float32), labels)
+    return clients
+
+
 NODES: dict[int, Any] = {}
 """What the SuperNode of every id holds: the clients that its load_data returns."""
 
@@ -49,8 +60,8 @@ def fail(message: Message, code: int, reason: str = "") -> Message:
 class GridDouble(Grid):
     """SuperNodes in this process, and a clock that goes on when the server sleeps.
 
-    ``behave[node_id]`` takes the message and a function that answers honestly; it returns an answer,
-    or None for never, or a number of seconds that the honest answer takes.
+    ``behave[node_id]`` takes the message and a function that answers honestly; it returns an
+    answer, an exception that pulling it raises, or the seconds that the honest answer takes.
     """
 
     nodes: dict[int, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -79,6 +80,6 @@ class CollectionReport:
         )
         return f"{text}, {len(self.resumed)} from before" if self.resumed else text
 
-    def to_json(self) -> str:
-        """Return the report as JSON, the clients in the order of their ids."""
-        return json.dumps(vars(self), default=sorted, indent=2, sort_keys=True) + "\n"
+    def save(self, path: Path) -> None:
+        """Write the report as JSON, the clients in the order of their ids."""
+        path.write_text(json.dumps(vars(self), default=sorted, indent=2, sort_keys=True) + "\n")

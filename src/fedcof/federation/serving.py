@@ -160,7 +160,7 @@ def serve(
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")
-            _write(folder / REPORT, lambda path: path.write_text(report.to_json()))
+            _write(folder / REPORT, report.save)
             summaries = list(store.summaries())
             lack = shortage(summaries, settings)
             if not lack:

@@ -1,0 +1,110 @@
+"""What leaves a SuperNode, above all when something goes wrong in it."""
+
+import logging
+from types import SimpleNamespace
+
+import grid_double
+import numpy as np
+import pytest
+from grid_double import JOB, make_clients
+
+from fedcof.federation.answering import answer, summaries
+from fedcof.methods import FedCOF, client_rng
+
+SECRET = "patient 42"
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    """Ask a SuperNode that holds some clients, or whose load_data raises."""
+
+    def ask(held, action="summarize", **question):
+        monkeypatch.setitem(grid_double.NODES, 1, held)
+        context = SimpleNamespace(node_id=1, node_config={})
+        return answer(action, {**JOB.to_record(), **question}, context)
+
+    return ask
+
+
+def test_supernode_names_its_clients_without_reading_their_data(ask):
+    class Lazy(dict):
+        def __getitem__(self, client_id):
+            raise AssertionError("read")
+
+    assert ask(Lazy(b=0, a=0), "describe") == {"clients": ["a", "b"]}
+
+
+def test_summary_is_that_of_the_method_in_the_wires_format(ask):
+    clients = make_clients(1)
+    record = ask(clients, clients=["c000"], limit=10_000)
+    assert record["blob"] == FedCOF().summarize(*clients["c000"], client_id="c000").to_bytes()
+
+
+@pytest.mark.parametrize("error", [ValueError(SECRET), ImportError(SECRET), SystemExit(SECRET)])
+@pytest.mark.parametrize("action", ["describe", "summarize"])
+def test_text_of_an_error_stays_in_the_log_of_the_supernode(ask, caplog, error, action):
+    with caplog.at_level(logging.ERROR, "fedcof"):
+        record = ask(error, action, clients=["a"], limit=1)
+    assert record == {"fault": f"raised:{type(error).__name__}"}
+    assert SECRET in caplog.text
+
+
+def test_error_in_one_client_is_a_code_of_that_client_alone(ask, caplog):
+    class Failing(dict):
+        def __getitem__(self, client_id):
+            if client_id == "c001":
+                raise ValueError(SECRET)
+            return super().__getitem__(client_id)
+
+    clients = Failing(make_clients(3))
+    record = ask(clients, clients=sorted(clients), limit=10_000)
+    assert record["failed"] == ["c001"]
+    assert record["codes"] == ["raised:ValueError"]
+    assert record["clients"] == ["c000", "c002"]
+    assert SECRET not in str(record)
+    assert SECRET in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("client_id", "data", "code"),
+    [
+        ("nan", (np.full((2, 2), np.nan), [0, 1]), "non-finite:SummaryError"),
+        ("none", (np.zeros((0, 2)), []), "empty:SummaryError"),
+        ("labels", (np.zeros((2, 2)), [0]), "labels:SummaryError"),
+        ("images", ([b"12"], [0]), "no-backbone:SummaryError"),
+        ("nothing", 3, "raised:TypeError"),
+        ("unknown", None, "raised:KeyError"),
+    ],
+)
+def test_data_that_is_wrong_has_its_code(ask, client_id, data, code):
+    clients = {} if data is None else {client_id: data}
+    assert ask(clients, clients=[client_id], limit=10_000)["codes"] == [code]
+
+
+def test_question_of_another_version_is_answered_with_a_code(ask):
+    record = ask(make_clients(1), method="from the future", clients=["c000"], limit=10_000)
+    assert record == {"fault": "raised:ValueError"}
+
+
+def test_answer_stops_where_it_would_be_too_large():
+    clients = make_clients(3)
+    size = len(summaries(JOB, clients, ["c000"], 10_000).summaries["c000"])
+    assert list(summaries(JOB, clients, sorted(clients), 2 * size).summaries) == ["c000", "c001"]
+    assert list(summaries(JOB, clients, sorted(clients), 2 * size - 1).summaries) == ["c000"]
+
+
+def test_summary_that_is_too_large_by_itself_fails_and_the_others_go():
+    clients = make_clients(2) | make_clients(1, dim=500)
+    found = summaries(JOB, clients, sorted(clients), 1000)
+    assert found.failed == {"c000": "too-large"}
+    assert list(found.summaries) == ["c001"]
+
+
+def test_random_sets_come_from_the_seed_and_the_clients_id(ask):
+    clients = make_clients(1)
+    method = FedCOF(means_per_class=2)
+    question = {**grid_double.Job(method, seed=3, data=JOB.data).to_record()}
+    record = ask(clients, **question, clients=["c000"], limit=10_000)
+    rng = client_rng(3, "c000")
+    expected = method.summarize(*clients["c000"], client_id="c000", rng=rng)
+    assert record["blob"] == expected.to_bytes()

@@ -1,0 +1,44 @@
+"""The app folder, and that Flower stays out of the core."""
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+from flwr.cli.config_utils import load_and_validate
+
+from fedcof.federation.collecting import Plan
+from fedcof.federation.records import Job
+from fedcof.federation.serving import Settings
+from fedcof.methods import METHODS, FedCOF
+
+APP = Path(__file__).parents[2] / "apps" / "fedcof" / "pyproject.toml"
+CONFIG = tomllib.loads(APP.read_text())["tool"]["flwr"]["app"]["config"]
+
+
+def test_flower_takes_the_app_without_a_warning():
+    _, warnings = load_and_validate(APP)
+    assert warnings == []
+
+
+def test_settings_of_the_app_are_the_defaults():
+    settings = Settings.from_run_config(CONFIG)
+    assert settings == Settings(Job(FedCOF()), settings.run_folder)
+
+
+def test_hyperparameters_in_the_app_are_the_defaults_of_every_method():
+    for method in METHODS:
+        assert Settings.from_run_config(CONFIG | {"method": method}).job.method == METHODS[method]()
+
+
+def test_every_key_of_the_app_is_read():
+    keys = {key.replace("-", "_") for key in CONFIG}
+    known = {f.name for kind in (Plan, Settings, Job, *METHODS.values()) for f in fields(kind)}
+    assert keys <= known
+
+
+def test_core_does_not_import_flower():
+    code = "import sys, fedcof, fedcof.cli, fedcof.federation.serving; print('flwr' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

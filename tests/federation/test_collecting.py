@@ -1,0 +1,679 @@
+"""What may happen to a federation, one property a test, over a grid in this process."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from grid_double import JOB, GridDouble, fail, make_clients, run, say
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedcof.data import by_column
+from fedcof.experiments import Dealt, evaluate
+from fedcof.federation.collecting import Plan
+from fedcof.federation.records import Answer
+from fedcof.federation.server_app import FlowerGrid
+from fedcof.federation.serving import HEAD, STORE, Settings, TooFewClientsError, serve
+from fedcof.federation.store import RunFolderError, SummaryStore
+from fedcof.methods import FedCOF
+
+
+def one_each(clients):
+    """A SuperNode for every client."""
+    return {node_id: {name: clients[name]} for node_id, name in enumerate(clients, start=1)}
+
+
+def head_bytes(folder):
+    return (folder / HEAD).read_bytes()
+
+
+def without(clients, *names):
+    return {name: data for name, data in clients.items() if name not in names}
+
+
+# Everybody answers
+
+
+def test_head_is_that_of_one_process(clients, expected, tmp_path):
+    run(GridDouble(one_each(clients)), tmp_path)
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_random_sets_of_a_client_are_those_of_one_process(tmp_path):
+    method, clients = FedCOF(means_per_class=2), make_clients(4)
+    features, labels = (np.concatenate(parts) for parts in zip(*clients.values(), strict=True))
+    partition = by_column(np.repeat(list(clients), 9))
+    head = evaluate(method, Dealt(features, labels, partition, features, labels), seed=5)[1]
+    head.save(tmp_path / "expected")
+    run(GridDouble({1: clients}), tmp_path, job=replace(JOB, method=method, seed=5))
+    assert head_bytes(tmp_path) == (tmp_path / "expected").read_bytes()
+
+
+def test_one_supernode_may_hold_all_clients(clients, expected, tmp_path):
+    grid = GridDouble({7: clients})
+    _, report = run(grid, tmp_path)
+    assert grid.asked == [(7, "describe", ()), (7, "summarize", tuple(sorted(clients)))]
+    assert report.answered == report.asked == set(clients)
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(data=st.data())
+def test_head_does_not_depend_on_who_holds_whom_and_who_is_first(
+    data, clients, expected, tmp_path_factory
+):
+    folder = tmp_path_factory.mktemp("run")
+    holders = data.draw(st.lists(st.integers(1, 4), min_size=6, max_size=6))
+    nodes = {node_id: {} for node_id in holders}
+    for (name, held), node_id in zip(clients.items(), holders, strict=True):
+        nodes[node_id][name] = held
+    delays = data.draw(st.fixed_dictionaries(dict.fromkeys(nodes, st.integers(0, 30))))
+    behave = {n: lambda message, honest, s=s: s for n, s in delays.items()}
+    run(GridDouble(nodes, behave), folder, plan=Plan(timeout=60, min_clients=6))
+    assert head_bytes(folder) == expected(clients, folder)
+
+
+def test_answers_are_cut_where_a_message_would_be_too_large(clients, expected, tmp_path):
+    grid = GridDouble({1: clients})
+    _, report = run(grid, tmp_path, plan=Plan(timeout=60, max_message=1000))
+    assert report.answered == set(clients)
+    assert sum(action == "summarize" for _, action, _ in grid.asked) == 3
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_bytes_are_those_of_the_summaries(clients, tmp_path):
+    _, report = run(GridDouble(one_each(clients)), tmp_path)
+    with SummaryStore(tmp_path / STORE, Settings(JOB, tmp_path).fingerprint) as store:
+        assert report.bytes == sum(len(s.to_bytes()) for s in store.summaries())
+
+
+# Somebody does not
+
+
+def nan(clients, name):
+    features, labels = clients[name]
+    return clients | {name: (features * np.nan, labels)}
+
+
+def test_client_with_nan_is_named_and_the_others_unharmed(clients, expected, tmp_path):
+    _, report = run(GridDouble({1: nan(clients, "c002")}), tmp_path)
+    assert report.refused == {"c002": "non-finite:SummaryError (at the client)"}
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_client_whose_data_raises_is_named_without_the_text(clients, tmp_path):
+    clients["c002"] = (np.zeros((9, 4), np.float32), ["patient 42"])
+    _, report = run(GridDouble({1: clients}), tmp_path)
+    assert report.refused == {"c002": "labels:SummaryError (at the client)"}
+
+
+def test_supernode_whose_load_data_raises_is_named_without_the_text(clients, expected, tmp_path):
+    nodes = one_each(clients) | {3: ImportError("patient 42")}
+    _, report = run(GridDouble(nodes), tmp_path)
+    assert report.nodes == {3: "cannot read its data: raised:ImportError"}
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_supernode_that_leaves_by_sys_exit_is_named(clients, tmp_path):
+    nodes = one_each(clients) | {3: SystemExit("patient 42")}
+    _, report = run(GridDouble(nodes), tmp_path)
+    assert report.nodes == {3: "cannot read its data: raised:SystemExit"}
+
+
+@pytest.mark.parametrize("other", [{"dim": 5}, {"labels": "names"}])
+@pytest.mark.parametrize("name", ["c000", "c003"])
+def test_client_that_does_not_fit_the_others_is_named_even_if_it_is_first(
+    other, name, clients, expected, tmp_path
+):
+    features, labels = clients[name]
+    if "dim" in other:
+        clients[name] = (np.zeros((9, 5), np.float32), labels)
+    else:
+        clients[name] = (features, labels.astype(str))
+    _, report = run(GridDouble(one_each(clients)), tmp_path)
+    assert list(report.misfit) == [name]
+    assert name not in report.accepted
+    assert head_bytes(tmp_path) == expected(without(clients, name), tmp_path)
+
+
+def test_client_with_a_foreign_class_is_named(clients, expected, tmp_path):
+    features, labels = clients["c001"]
+    clients["c001"] = (features, labels + 1)
+    _, report = run(GridDouble({1: clients}), tmp_path, classes=(0, 1, 2))
+    assert "not among the 3 of this federation" in report.refused["c001"]
+    assert head_bytes(tmp_path) == expected(without(clients, "c001"), tmp_path)
+
+
+def test_number_of_classes_is_limited(clients, tmp_path):
+    clients["c005"] = (clients["c005"][0], np.arange(9) + 100)
+    _, report = run(GridDouble({1: clients}), tmp_path, plan=Plan(timeout=60, max_classes=3))
+    assert report.refused == {"c005": "classes: more than 3 classes in all"}
+
+
+def test_number_of_clients_is_limited(clients, tmp_path):
+    nodes = {1: without(clients, "c005"), 2: {f"x{i}": clients["c000"] for i in range(9)}}
+    _, report = run(GridDouble(nodes), tmp_path, plan=Plan(timeout=60, max_clients=8))
+    assert report.nodes == {2: "names 9 clients; at most 3 are allowed"}
+    assert report.accepted == set(clients) - {"c005"}
+
+
+def lies(**record):
+    """Answer questions for summaries with any record, others honestly."""
+
+    def behave(message, honest):
+        summarize = message.metadata.message_type == "query.summarize"
+        return say(message, **record) if summarize else honest()
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({}, "no list of clients"),
+        ({"blob": 3}, "no list of clients"),
+        ({"fault": "patient 42"}, "cannot read its data: unclear"),
+        (
+            {"clients": [], "sizes": [], "blob": b"", "failed": [], "codes": []},
+            "mentions none of the clients",
+        ),
+        (
+            {"clients": ["c002"], "sizes": [9], "blob": b"0", "failed": [], "codes": []},
+            "sizes do not fit",
+        ),
+    ],
+)
+def test_supernode_that_talks_nonsense_is_given_up(record, reason, clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients), {3: lies(**record)})
+    _, report = run(grid, tmp_path)
+    assert reason in report.nodes[3]
+    assert reason in report.missing["c002"]
+    assert grid.summarized().count("c002") == 3
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_corrupt_summary_is_refused(clients, tmp_path):
+    lie = lies(clients=["c002"], sizes=[4], blob=b"evil", failed=[], codes=[])
+    _, report = run(GridDouble(one_each(clients), {3: lie}), tmp_path)
+    assert report.refused["c002"].startswith("corrupt: ")
+
+
+def test_summary_of_another_client_is_not_taken(clients, expected, tmp_path):
+    """Neither under its own name nor under that of the client that was asked."""
+    other = FedCOF().summarize(*clients["c001"], client_id="c004").to_bytes()
+    lie = lies(**Answer({"c002": other, "c004": other}).to_record())
+    _, report = run(GridDouble(one_each(clients), {3: lie}), tmp_path)
+    assert report.refused["c002"].startswith("client-ids: ")
+    assert "not asked for" in report.nodes[3]
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_answer_that_breaks_flower_itself_is_a_fault_of_its_supernode_alone(
+    clients, expected, tmp_path
+):
+    behave = lambda message, honest: KeyError("hostile object")  # noqa: E731
+    _, report = run(GridDouble(one_each(clients), {3: behave}), tmp_path)
+    assert report.nodes == {3: "malformed answer (KeyError)"}
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_answer_without_the_record_is_a_fault(clients, tmp_path):
+    def behave(message, honest):
+        return Message(RecordDict({"other": ConfigRecord()}), reply_to=message)
+
+    _, report = run(GridDouble(one_each(clients), {3: behave}), tmp_path)
+    assert report.nodes == {3: "malformed answer (KeyError)"}
+
+
+def test_text_of_flowers_errors_is_not_in_the_report(clients, tmp_path):
+    behave = {3: lambda message, honest: fail(message, 2, "patient 42")}
+    _, report = run(GridDouble(one_each(clients), behave), tmp_path)
+    report.save(tmp_path / "saved")
+    assert report.nodes == {3: "its ClientApp raised an exception"}
+    assert "patient" not in (tmp_path / "saved").read_text()
+
+
+def dies_with(*names):
+    """Kill the process of the ClientApp when one of these clients is in question."""
+
+    def behave(message, honest):
+        asked = message.content["question"].get("clients", [])
+        return fail(message, 8) if set(names) & set(asked) else honest()
+
+    return behave
+
+
+@pytest.mark.parametrize("bad", [["c000"], ["c099"], ["c010", "c011"], ["c003", "c050", "c090"]])
+def test_clients_that_kill_their_process_are_found_and_the_others_of_the_node_unharmed(
+    bad, expected, tmp_path
+):
+    clients = make_clients(100)
+    grid = GridDouble({1: clients}, {1: dies_with(*bad)})
+    _, report = run(grid, tmp_path)
+    assert report.missing == dict.fromkeys(bad, "its ClientApp died")
+    assert report.answered == set(clients) - set(bad)
+    assert len(grid.asked) < 60
+    assert head_bytes(tmp_path) == expected(without(clients, *bad), tmp_path)
+
+
+def test_supernode_that_dies_once_is_asked_again(clients, expected, tmp_path):
+    faults = [5, 8]
+
+    def behave(message, honest):
+        return fail(message, faults.pop()) if faults else honest()
+
+    _, report = run(GridDouble(one_each(clients), {3: behave}), tmp_path)
+    assert report.missing == {}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+# Time
+
+
+def slow(seconds, times=1):
+    """Take longer over the first questions for summaries."""
+    left = [seconds] * times
+
+    def behave(message, honest):
+        summarize = message.metadata.message_type == "query.summarize"
+        return left.pop() if summarize and left else honest()
+
+    return behave
+
+
+def test_silent_client_is_missing_after_its_attempts(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients), {3: slow(1e9, times=9)})
+    _, report = run(grid, tmp_path)
+    assert report.missing == {"c002": "no answer within 60 s"}
+    assert grid.summarized().count("c002") == 3
+    assert 180 <= grid.time < 200
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_late_answer_counts_and_is_named(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients), {3: slow(90, times=2)})
+    _, report = run(grid, tmp_path)
+    assert report.late == {"c002"}
+    assert report.missing == {}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_same_summary_twice_counts_once(clients, expected, tmp_path):
+    """c002 answers late, and once more while c003 is still awaited."""
+    grid = GridDouble(one_each(clients), {3: slow(90, times=2), 4: slow(170, times=3)})
+    _, report = run(grid, tmp_path)
+    assert report.duplicate == {"c002"}
+    assert report.conflicting == set()
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_second_different_summary_is_reported_and_the_first_counts(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients), {4: slow(170, times=3)})
+    other = clients["c001"]
+    asked = []
+
+    def behave(message, honest):
+        if message.metadata.message_type == "query.describe":
+            return honest()
+        asked.append(message)
+        if len(asked) == 2:
+            grid.nodes[3] = {"c002": other}
+            return 70
+        return 90
+
+    grid.behave[3] = behave
+    _, report = run(grid, tmp_path)
+    assert report.conflicting == {"c002"}
+    assert report.duplicate == set()
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_comes_back_is_asked_again(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients))
+
+    def dies(message, honest):
+        if message.metadata.message_type == "query.describe":
+            return honest()
+        grid.behave.pop(3)
+        grid.offline.add(3)
+        grid.at[grid.time + 50] = grid.offline.clear
+        return fail(message, 5)
+
+    grid.behave[3] = dies
+    _, report = run(grid, tmp_path)
+    assert report.missing == {}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_comes_back_under_another_id_is_the_same_client(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients))
+
+    def dies(message, honest):
+        if message.metadata.message_type == "query.describe":
+            return honest()
+        grid.offline.add(3)
+        grid.at[grid.time + 50] = lambda: grid.nodes.update({99: grid.nodes.pop(3)})
+        return fail(message, 5)
+
+    grid.behave[3] = dies
+    _, report = run(grid, tmp_path)
+    assert report.missing == {}
+    assert report.shared == {"c002"}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_does_not_come_back_is_given_up(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients))
+
+    def dies(message, honest):
+        if message.metadata.message_type == "query.describe":
+            return honest()
+        grid.offline.add(3)
+        return fail(message, 5)
+
+    grid.behave[3] = dies
+    _, report = run(grid, tmp_path)
+    assert report.missing == {"c002": "its SuperNode is offline"}
+    assert 60 <= grid.time < 70
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
+def test_client_at_two_supernodes_is_asked_for_once_and_named(clients, tmp_path):
+    nodes = {1: clients, 2: {"c002": clients["c002"]}}
+    grid = GridDouble(nodes)
+    _, report = run(grid, tmp_path)
+    assert report.shared == {"c002"}
+    assert grid.summarized().count("c002") == 1
+
+
+def test_client_of_a_supernode_given_up_is_asked_for_at_the_other(clients, expected, tmp_path):
+    nodes = {1: clients, 2: {"c002": clients["c002"]}}
+    grid = GridDouble(nodes, {2: lies()})
+    _, report = run(grid, tmp_path)
+    assert report.missing == {}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_server_waits_for_the_clients_it_needs(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients))
+    grid.offline = {4, 5, 6}
+    grid.at[30] = grid.offline.clear
+    run(grid, tmp_path, plan=Plan(timeout=60, min_clients=6))
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_joins_later_is_asked_in_another_round(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients), {1: slow(20)})
+    grid.offline = {6}
+    grid.at[10] = grid.offline.clear
+    _, report = run(grid, tmp_path)
+    assert report.rounds == 2
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+# Rounds
+
+
+def test_every_client_is_asked_in_one_round_only(tmp_path):
+    clients = make_clients(10)
+    grid = GridDouble({1: clients})
+    _, report = run(grid, tmp_path, plan=Plan(fraction=0.3, timeout=60))
+    rounds = [names for _, action, names in grid.asked if action == "summarize"]
+    assert [len(names) for names in rounds] == [3, 3, 3, 1]
+    assert sorted(grid.summarized()) == sorted(clients)
+    assert report.rounds == 4
+
+
+def test_last_round_gives_the_head_of_a_single_round(expected, tmp_path):
+    clients = make_clients(10)
+    run(GridDouble(one_each(clients)), tmp_path, plan=Plan(fraction=0.3, timeout=60))
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_head_is_there_after_every_round(expected, tmp_path):
+    clients, seen = make_clients(10), []
+    grid = GridDouble({1: clients})
+    heads = []
+
+    def tell(line):
+        if seen:
+            heads.append(
+                head_bytes(tmp_path) == expected({name: clients[name] for name in seen}, tmp_path)
+            )
+        seen[:] = grid.summarized()
+
+    serve(
+        FlowerGrid(grid),
+        Settings(JOB, tmp_path, Plan(fraction=0.3, timeout=60)),
+        tell=tell,
+        now=lambda: grid.time,
+        sleep=grid.sleep,
+    )
+    assert heads == [True] * 3
+
+
+def test_rounds_are_drawn_by_the_seed(tmp_path):
+    drawn = []
+    for i, seed in enumerate((0, 0, 1)):
+        grid = GridDouble({1: make_clients(10)})
+        plan = Plan(fraction=0.3, rounds=1, timeout=60)
+        run(grid, tmp_path / str(i), plan=plan, job=replace(JOB, seed=seed))
+        drawn.append(grid.summarized())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_number_of_rounds_is_kept(expected, tmp_path):
+    clients = make_clients(10)
+    grid = GridDouble({1: clients})
+    _, report = run(grid, tmp_path, plan=Plan(fraction=0.3, rounds=2, timeout=60))
+    assert len(report.accepted) == 6
+    seen = {name: clients[name] for name in report.accepted}
+    assert head_bytes(tmp_path) == expected(seen, tmp_path)
+
+
+def test_quorum_is_enough(clients, tmp_path):
+    grid = GridDouble(one_each(clients), {6: slow(1e9, times=9)})
+    _, report = run(grid, tmp_path, plan=Plan(quorum=5, timeout=60))
+    assert grid.time < 60
+    assert report.missing == {"c005": "not waited for: the quorum was reached"}
+    assert len(report.accepted) == 5
+
+
+# Is it enough for a head?
+
+
+def test_too_few_clients_make_no_head_but_are_kept(clients, expected, tmp_path):
+    grid = GridDouble(one_each(clients) | {3: ImportError()})
+    with pytest.raises(TooFewClientsError, match="5 clients have answered, at least 6 are needed"):
+        run(grid, tmp_path, plan=Plan(min_clients=6, timeout=60))
+    assert not (tmp_path / HEAD).exists()
+    again = GridDouble(one_each(clients))
+    run(again, tmp_path, plan=Plan(min_clients=6, timeout=60))
+    assert again.summarized() == ["c002"]
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_too_few_clients_of_a_class_make_no_head(clients, tmp_path):
+    clients = {n: (x[y < 2], y[y < 2]) for n, (x, y) in clients.items()} | {"c005": clients["c005"]}
+    with pytest.raises(TooFewClientsError, match="1 clients hold class 2, at least 2"):
+        run(GridDouble({1: clients}), tmp_path, min_clients_per_class=2)
+    run(GridDouble({1: clients}), tmp_path, min_clients_per_class=1)
+
+
+def test_class_that_nobody_holds_makes_no_head_where_every_class_is_demanded(clients, tmp_path):
+    with pytest.raises(TooFewClientsError, match="0 clients hold class 3"):
+        run(GridDouble({1: clients}), tmp_path, classes=(0, 1, 2, 3), min_clients_per_class=1)
+
+
+def test_one_class_makes_no_head(clients, tmp_path):
+    clients = {n: (x[y < 1], y[y < 1]) for n, (x, y) in clients.items() if (y < 1).any()}
+    with pytest.raises(TooFewClientsError, match="fewer than two classes"):
+        run(GridDouble({1: clients}), tmp_path)
+
+
+def test_no_supernode_at_all_is_told_after_the_time_to_wait(tmp_path):
+    grid = GridDouble({})
+    with pytest.raises(TooFewClientsError, match="0 clients"):
+        run(grid, tmp_path)
+    assert 60 <= grid.time < 70
+
+
+# Killed and started again
+
+
+class Killed(BaseException):
+    """Not an Exception: nothing in the server may catch it."""
+
+
+def killed_run(grid, folder, after):
+    """Run until `after` clients are accepted, then die."""
+    left = [after]
+
+    def advance(steps):
+        left[0] -= steps
+        if steps and left[0] <= 0:
+            raise Killed
+
+    with pytest.raises(Killed):
+        serve(
+            FlowerGrid(grid),
+            Settings(JOB, folder, Plan(fraction=0.5, timeout=60)),
+            advance=advance,
+            now=lambda: grid.time,
+            sleep=grid.sleep,
+        )
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+@pytest.mark.parametrize("spread", [True, False])
+def test_killed_after_any_client_it_asks_only_those_missing(
+    after, spread, clients, expected, tmp_path
+):
+    nodes = one_each(clients) if spread else {1: clients}
+    killed_run(GridDouble(nodes), tmp_path, after)
+    grid = GridDouble(nodes)
+    _, report = run(grid, tmp_path, plan=Plan(fraction=0.5, timeout=60))
+    assert len(report.resumed) == after
+    assert sorted([*grid.summarized(), *report.resumed]) == sorted(clients)
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+class DyingStore(SummaryStore):
+    """Dies before or after one of its transactions."""
+
+    left = 0
+
+    def add(self, *args):
+        DyingStore.left -= 1
+        if DyingStore.left == 0:
+            raise Killed
+        return super().add(*args)
+
+    def open_round(self, *args):
+        DyingStore.left -= 1
+        if DyingStore.left == 0:
+            raise Killed
+        return super().open_round(*args)
+
+
+@pytest.mark.parametrize("transaction", range(1, 9))
+def test_killed_before_any_transaction_nothing_is_lost_or_counted_twice(
+    transaction, clients, expected, tmp_path, monkeypatch
+):
+    plan = Plan(fraction=0.5, timeout=60)
+    with monkeypatch.context() as patch:
+        DyingStore.left = transaction
+        patch.setattr("fedcof.federation.serving.SummaryStore", DyingStore)
+        with pytest.raises(Killed):
+            run(GridDouble(one_each(clients)), tmp_path, plan=plan)
+    grid = GridDouble(one_each(clients))
+    _, report = run(grid, tmp_path, plan=plan)
+    assert sorted([*grid.summarized(), *report.resumed]) == sorted(clients)
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_killed_in_the_second_of_two_rounds_it_asks_nobody_of_a_third(tmp_path):
+    clients = make_clients(10)
+    plan = Plan(fraction=0.3, rounds=2, timeout=60)
+    grid = GridDouble({1: clients})
+    run(grid, tmp_path / "whole", plan=plan)
+    DyingStore.left = 6  # round, 3 clients, round, 1 client
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedcof.federation.serving.SummaryStore", DyingStore)
+        with pytest.raises(Killed):
+            run(GridDouble({1: clients}), tmp_path / "killed", plan=plan)
+    run(GridDouble({1: clients}), tmp_path / "killed", plan=plan)
+    assert head_bytes(tmp_path / "killed") == head_bytes(tmp_path / "whole")
+
+
+def test_finished_run_started_again_asks_nobody(clients, tmp_path):
+    run(GridDouble({1: clients}), tmp_path)
+    first = head_bytes(tmp_path)
+    (tmp_path / HEAD).unlink()
+    grid = GridDouble({1: clients})
+    run(grid, tmp_path)
+    assert grid.summarized() == []
+    assert head_bytes(tmp_path) == first
+
+
+def test_finished_run_started_again_needs_no_supernode(clients, tmp_path):
+    run(GridDouble({1: clients}), tmp_path)
+    (tmp_path / HEAD).unlink()
+    grid = GridDouble({})
+    run(grid, tmp_path)
+    assert (tmp_path / HEAD).exists()
+    assert grid.time < 60
+
+
+def test_settings_of_the_server_may_change_between_runs(clients, expected, tmp_path):
+    run(GridDouble({1: clients}), tmp_path)
+    method = FedCOF(shrinkage=0.1)
+    run(GridDouble({}), tmp_path, job=replace(JOB, method=method))
+    assert head_bytes(tmp_path) == expected(clients, tmp_path, method)
+
+
+def test_other_job_in_the_same_folder_is_refused(clients, tmp_path):
+    run(GridDouble({1: clients}), tmp_path)
+    with pytest.raises(RunFolderError, match="seed = 0, this run has seed = 1"):
+        run(GridDouble({1: clients}), tmp_path, job=replace(JOB, seed=1))
+
+
+def test_refused_client_that_is_mended_counts_in_the_next_run(clients, expected, tmp_path):
+    run(GridDouble({1: nan(clients, "c002")}), tmp_path)
+    grid = GridDouble({1: clients})
+    run(grid, tmp_path)
+    assert grid.summarized() == ["c002"]
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_misfit_that_is_mended_counts_in_the_next_run(clients, expected, tmp_path):
+    wrong = clients | {"c002": (np.zeros((9, 5), np.float32), clients["c002"][1])}
+    run(GridDouble({1: wrong}), tmp_path)
+    grid = GridDouble({1: clients})
+    run(grid, tmp_path)
+    assert grid.summarized() == ["c002"]
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+# Plan
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fraction": 0.0},
+        {"fraction": 1.1},
+        {"fraction": float("nan")},
+        {"timeout": 0.0},
+        {"timeout": float("inf")},
+        {"rounds": -1},
+        {"quorum": -1},
+        {"min_clients": 0},
+        {"attempts": 0},
+        {"max_message": 0},
+    ],
+)
+def test_plan_that_makes_no_sense_is_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Plan(**wrong)

@@ -1,0 +1,78 @@
+import json
+from pathlib import Path
+
+import pytest
+from grid_double import GridDouble, run
+
+from fedcof.federation.collecting import Plan
+from fedcof.federation.records import Job
+from fedcof.federation.serving import Settings, parse_classes
+from fedcof.methods import Fed3R, FedCOF
+
+
+def test_settings_come_from_the_run_configuration():
+    settings = Settings.from_run_config(
+        {
+            "method": "fedcof",
+            "shrinkage": 0.1,
+            "means-per-class": 2,
+            "ridge": 3.0,
+            "seed": 7,
+            "classes": "cat, dog",
+            "backbone": "squeezenet1.1",
+            "data": "site:load_data",
+            "run-folder": "/runs/1",
+            "fraction": 0.5,
+            "min-clients": 3,
+            "min-clients-per-class": 2,
+            "timeout": 10,
+        }
+    )
+    method = FedCOF(shrinkage=0.1, means_per_class=2)
+    assert settings == Settings(
+        Job(method, seed=7, backbone="squeezenet1.1", data="site:load_data"),
+        Path("/runs/1"),
+        Plan(fraction=0.5, min_clients=3, timeout=10.0),
+        classes=("cat", "dog"),
+        min_clients_per_class=2,
+    )
+
+
+def test_hyperparameters_are_those_of_the_method():
+    settings = Settings.from_run_config({"method": "fed3r", "ridge": 3.0, "shrinkage": 0.1})
+    assert settings.job.method == Fed3R(ridge=3.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"method": "fedcoff"}, "did you mean fedcof"),
+        ({"timeout": "long"}, "timeout must be a number"),
+        ({"min-clients": True}, "min-clients must be a number"),
+        ({"fraction": 2.0}, "fraction must be"),
+        ({"shrinkage": -1.0}, "shrinkage"),
+    ],
+)
+def test_wrong_setting_is_named(config, words):
+    with pytest.raises(ValueError, match=words):
+        Settings.from_run_config(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [("", ()), ("3", (0, 1, 2)), ("cat, dog", ("cat", "dog")), ("cat,", ("cat",))],
+)
+def test_classes_are_a_number_or_names(text, classes):
+    assert parse_classes(text) == classes
+
+
+def test_report_is_in_the_run_folder(clients, tmp_path):
+    _, report = run(GridDouble({1: clients}), tmp_path)
+    saved = json.loads((tmp_path / "report.json").read_text())
+    assert saved["answered"] == sorted(clients)
+    assert saved["bytes"] == report.bytes
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "head.safetensors",
+        "report.json",
+        "summaries.sqlite",
+    ]

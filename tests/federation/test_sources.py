@@ -1,0 +1,157 @@
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedcof.errors import SummaryError
+from fedcof.federation.sources import as_features, load_clients
+
+FEATURES = np.arange(12, dtype=np.float32).reshape(6, 2)
+LABELS = np.array([0, 1, 0, 1, 0, 1])
+CLIENTS = np.array(["b", "a", "b", "c", "a", "b"])
+
+
+def context(**node_config):
+    return SimpleNamespace(node_id=7, node_config=node_config)
+
+
+@pytest.fixture
+def function(monkeypatch):
+    """Name a load_data that returns something."""
+
+    def function(returned):
+        module = SimpleNamespace(load_data=lambda context: returned)
+        monkeypatch.setitem(sys.modules, "site_of_test", module)
+        return "site_of_test:load_data"
+
+    return function
+
+
+def same(pair, features, labels):
+    return np.array_equal(pair[0], features) and np.array_equal(pair[1], labels)
+
+
+def test_function_gives_one_client_called_by_its_node(function):
+    clients = load_clients(function((FEATURES, LABELS)), context())
+    assert list(clients) == ["node-7"]
+    assert same(clients["node-7"], FEATURES, LABELS)
+
+
+def test_one_client_is_called_by_the_nodes_configuration(function):
+    source = function((FEATURES, LABELS))
+    assert list(load_clients(source, context(**{"client-id": "ward 3"}))) == ["ward 3"]
+
+
+def test_function_gives_a_mapping_of_clients(function):
+    clients = {"a": (FEATURES, LABELS)}
+    assert load_clients(function(clients), context()) is clients
+
+
+def test_function_gives_clients_one_after_the_other(function):
+    parts = ((name, FEATURES[i : i + 1], LABELS[i : i + 1]) for i, name in enumerate("ab"))
+    clients = load_clients(function(parts), context())
+    assert same(clients["b"], FEATURES[1:2], LABELS[1:2])
+
+
+def test_function_that_gives_a_client_twice_is_refused(function):
+    parts = [("a", FEATURES, LABELS), ("a", FEATURES, LABELS)]
+    with pytest.raises(SummaryError, match="twice"):
+        load_clients(function(parts), context())
+
+
+@pytest.fixture(params=["npz", "npy"])
+def save(request, tmp_path):
+    def save(**arrays):
+        if request.param == "npz":
+            np.savez(tmp_path / "data.npz", **arrays)
+            return str(tmp_path / "data.npz")
+        for name, array in arrays.items():
+            np.save(tmp_path / f"{name}.npy", array)
+        return str(tmp_path)
+
+    return save
+
+
+def test_file_without_clients_is_one_client(save):
+    clients = load_clients(save(features=FEATURES, labels=LABELS), context())
+    assert same(clients["node-7"], FEATURES, LABELS)
+
+
+def test_file_of_several_clients_keeps_their_rows_in_order(save):
+    source = save(features=FEATURES, labels=LABELS, clients=CLIENTS)
+    clients = load_clients(source, context())
+    assert sorted(clients) == ["a", "b", "c"]
+    assert same(clients["b"], FEATURES[[0, 2, 5]], LABELS[[0, 2, 5]])
+
+
+def test_nodes_of_a_simulation_share_the_clients(save):
+    source = save(features=FEATURES, labels=LABELS, clients=CLIENTS)
+    shares = [
+        load_clients(source, context(**{"partition-id": i, "num-partitions": 2})) for i in (0, 1)
+    ]
+    assert [list(share) for share in shares] == [["a", "c"], ["b"]]
+    assert same(shares[0]["c"], FEATURES[[3]], LABELS[[3]])
+    with pytest.raises(KeyError):
+        shares[1]["a"]
+
+
+def test_path_with_a_colon_is_a_path(tmp_path):
+    path = tmp_path / "a:b.npz"
+    np.savez(path, features=FEATURES, labels=LABELS)
+    assert list(load_clients(str(path), context())) == ["node-7"]
+
+
+@pytest.mark.parametrize("source", ["", "no/such/folder", "no/such.npz", "data.csv"])
+def test_source_that_is_none_is_refused(source):
+    with pytest.raises((SummaryError, FileNotFoundError)):
+        load_clients(source, context())
+
+
+def test_folder_of_images_is_one_client_with_the_names_of_its_folders(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "1.png")
+    images, labels = load_clients(str(tmp_path), context())["node-7"]
+    assert [path.parent.name for path in images] == ["cat", "dog"]
+    assert labels.tolist() == ["cat", "dog"]
+
+
+def test_features_are_taken_as_they_are():
+    features, labels = as_features(FEATURES, LABELS.tolist(), "")
+    assert features is FEATURES
+    assert labels.tolist() == LABELS.tolist()
+
+
+@pytest.fixture
+def images():
+    return np.random.default_rng(0).integers(0, 256, (3, 28, 28)).astype(np.uint8)
+
+
+def test_images_go_through_the_backbone_as_in_one_process(images, tmp_path, monkeypatch):
+    from fedcof.backbones import squeezenet
+    from fedcof.data import extract_features
+
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
+    features, labels = as_features(images, [1, 2, 3], "squeezenet1.1")
+    assert np.array_equal(features, extract_features(images, squeezenet()).features)
+    assert labels.tolist() == [1, 2, 3]
+
+
+def test_label_of_an_image_that_cannot_be_read_is_left_out(images, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
+    with pytest.warns(UserWarning, match="skipped 1"):
+        _, labels = as_features([images[0], b"broken", images[2]], [1, 2, 3], "squeezenet1.1")
+    assert labels.tolist() == [1, 3]
+
+
+def test_images_without_a_backbone_are_refused(images):
+    with pytest.raises(SummaryError, match="name a backbone") as caught:
+        as_features(images, [1, 2, 3], "")
+    assert caught.value.code == "no-backbone"
+
+
+def test_images_with_too_few_labels_are_refused(images):
+    with pytest.raises(SummaryError, match="3 images but 2 labels"):
+        as_features(images, [1, 2], "squeezenet1.1")

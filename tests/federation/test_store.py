@@ -1,0 +1,118 @@
+import sqlite3
+
+import numpy as np
+import pytest
+
+from fedcof.federation.store import RunFolderError, SummaryStore
+from fedcof.methods import FedCOF
+
+JOB = {"method": "fedcof", "classes": [], "seed": 0}
+
+
+def summary(client_id, *, dim=2, labels=(0, 1), value=1.0):
+    features = np.full((2, dim), value, np.float32)
+    return FedCOF().summarize(features, list(labels), client_id=client_id)
+
+
+def add(store, client_id, **options):
+    made = summary(client_id, **options)
+    return store.add(client_id, made, made.to_bytes())
+
+
+@pytest.fixture
+def store(tmp_path):
+    with SummaryStore(tmp_path / "run" / "summaries.sqlite", JOB) as store:
+        yield store
+
+
+def again(store):
+    return SummaryStore(store._path, JOB)
+
+
+def test_summaries_come_back_in_the_order_of_their_clients(store):
+    for client_id in ("c", "a", "b"):
+        assert add(store, client_id)
+    assert [kept.client_ids for kept in store.summaries()] == [("a",), ("b",), ("c",)]
+
+
+def test_what_was_added_is_there_for_the_next_process(store):
+    add(store, "a")
+    with again(store) as other:
+        assert other.client_ids() == {"a"}
+
+
+def test_same_summary_again_changes_nothing(store):
+    assert add(store, "a")
+    assert add(store, "a")
+    assert len(list(store.summaries())) == 1
+
+
+def test_another_summary_of_a_client_is_not_taken_even_from_another_process(store):
+    add(store, "a")
+    with again(store) as other:
+        assert not add(other, "a", value=2.0)
+        assert other.holds("a", summary("a").to_bytes())
+        assert not other.holds("a", summary("a", value=2.0).to_bytes())
+        assert not other.holds("b", summary("b").to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("method", "fedncm"), ("classes", [0, 1]), ("seed", 1), ("new", "x")]
+)
+def test_another_job_is_refused_and_the_difference_named(store, key, value):
+    with pytest.raises(RunFolderError, match=f"{key} = "):
+        SummaryStore(store._path, JOB | {key: value})
+
+
+def test_another_version_of_the_tables_is_refused(store):
+    store._database.execute("PRAGMA user_version = 99")
+    with pytest.raises(RunFolderError, match="schema 99"):
+        again(store)
+
+
+def test_file_that_is_no_database_is_refused(tmp_path):
+    path = tmp_path / "summaries.sqlite"
+    path.write_bytes(b"something else" * 100)
+    with pytest.raises(RunFolderError, match="cannot be read"):
+        SummaryStore(path, JOB)
+
+
+def test_process_that_dies_in_the_middle_of_opening_leaves_nothing_behind(tmp_path, monkeypatch):
+    path = tmp_path / "summaries.sqlite"
+    monkeypatch.setattr("fedcof.federation.store._TABLES", "CREATE TABLE job (key); NONSENSE")
+    with pytest.raises(RunFolderError):
+        SummaryStore(path, JOB)
+    monkeypatch.undo()
+    with SummaryStore(path, JOB) as store:
+        assert add(store, "a")
+
+
+def test_rounds_remember_whom_they_asked(store):
+    store.open_round(1, {"a", "b"})
+    store.open_round(2, {"c"})
+    with again(store) as other:
+        assert other.rounds() == [{"a", "b"}, {"c"}]
+
+
+def test_client_is_in_one_round_only(store):
+    store.open_round(1, {"a"})
+    with pytest.raises(sqlite3.IntegrityError):
+        store.open_round(2, {"b", "a"})
+    assert store.rounds() == [{"a"}]
+
+
+def test_summaries_that_do_not_fit_the_most_do_not_count(store):
+    add(store, "a", dim=3)
+    add(store, "b")
+    add(store, "c", labels=("cat", "dog"))
+    add(store, "d")
+    assert list(store.misfits()) == ["a", "c"]
+    assert "features of length 3" in store.misfits()["a"]
+    assert [kept.client_ids for kept in store.summaries()] == [("b",), ("d",)]
+
+
+def test_dropped_summary_may_come_again(store):
+    add(store, "a")
+    store.drop(["a"])
+    assert store.client_ids() == set()
+    assert add(store, "a", value=2.0)
