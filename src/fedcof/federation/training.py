@@ -33,7 +33,7 @@ from fedcof.federation.training_strategies import (
     set_optimizer_state,
 )
 from fedcof.files import write_atomically
-from fedcof.training import Round, State, TrainingSettings, training_bytes
+from fedcof.training import Round, State, Task, TrainingSettings, training_bytes
 from fedcof.wire import CorruptBytesError, decode, encode
 
 _KIND = "training-1"
@@ -125,8 +125,11 @@ def train(
             nodes, settings.participation, seed=settings.seed, number=server_round
         )
         sent, accepted, refused = _exchange(
-            grid, strategy, {name: nodes[name] for name in client_ids}, state, settings,
-            server_round, timeout,
+            grid,
+            strategy,
+            {client_id: nodes[client_id] for client_id in client_ids},
+            Task(state, settings, server_round),
+            timeout,
         )
         if not accepted:
             raise TrainingError(
@@ -143,8 +146,7 @@ def train(
                 number=last.number + 1,
                 stage="training",
                 accuracy=evaluate(state),
-                formula_bytes=last.formula_bytes
-                + training_bytes(parameters, 1, len(client_ids)),
+                formula_bytes=last.formula_bytes + training_bytes(parameters, 1, len(client_ids)),
                 wire_bytes=last.wire_bytes + sent,
                 clients=len(accepted),
                 loss=None if metrics is None else float(cast(float, metrics["loss"])),
@@ -167,19 +169,17 @@ def _start(history: Sequence[Round], accuracy: float) -> Round:
 
 
 def _exchange(
-    grid: Grid,
-    strategy: FedAvg,
-    nodes: Mapping[str, int],
-    state: State,
-    settings: TrainingSettings,
-    server_round: int,
-    timeout: float,
+    grid: Grid, strategy: FedAvg, nodes: Mapping[str, int], task: Task, timeout: float
 ) -> tuple[int, list[Message], list[str]]:
-    """Send the state, and return the bytes of both ways, the usable replies by client id, and what
-    is wrong with the others."""
+    """Send a task to nodes by client id.
+
+    Returns the bytes of both ways, the replies that can be used, and what is wrong with the others.
+    """
     participants = cast(Grid, _Participants(list(nodes.values())))
     messages = list(
-        strategy.configure_train(server_round, to_record(state), to_config(settings), participants)
+        strategy.configure_train(
+            task.server_round, to_record(task.state), to_config(task.settings), participants
+        )
     )
     messages.sort(key=lambda message: message.metadata.dst_node_id)
     names = {node: client_id for client_id, node in nodes.items()}
@@ -197,7 +197,7 @@ def _exchange(
         if reply.has_content():
             size += wire_bytes(reply.content)
         try:
-            check_reply(reply, state)
+            check_reply(reply, task.state)
             accepted.append(reply)
         except RefusedReplyError as error:
             refused.append(f"client {client_id!r}: {error}")
@@ -231,9 +231,7 @@ def _save(
     write_atomically(path, encode(arrays, metadata))
 
 
-def _load(
-    path: Path, settings: TrainingSettings, strategy: FedAvg
-) -> tuple[State, list[Round]]:
+def _load(path: Path, settings: TrainingSettings, strategy: FedAvg) -> tuple[State, list[Round]]:
     try:
         arrays, metadata = decode(path.read_bytes())
     except CorruptBytesError as error:
@@ -252,7 +250,9 @@ def _load(
     set_optimizer_state(strategy, arrays)
     prefix = "state/"
     state = {
-        name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)
+        name.removeprefix(prefix): value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
     }
     rounds = [Round(**{**one, "refused": tuple(one["refused"])}) for one in metadata["rounds"]]
     return state, rounds

@@ -9,7 +9,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedcof.federation.training_messages import UpdateClients, answer, question
+from fedcof.federation.training_messages import UpdateClients, answer, task_of
 
 
 class InProcessGrid(Grid):
@@ -41,12 +41,9 @@ class InProcessGrid(Grid):
     ) -> Iterable[Message]:
         """Return the replies to the train messages of a round, which all carry one model."""
         messages = list(messages)
-        settings, state, server_round = question(messages[0])
         client_ids = [self._client_ids[message.metadata.dst_node_id] for message in messages]
-        updates = self._update(settings, state, client_ids, server_round)
-        return [
-            answer(message, update) for message, update in zip(messages, updates, strict=True)
-        ]
+        updates = self._update(task_of(messages[0]), client_ids)
+        return [answer(message, update) for message, update in zip(messages, updates, strict=True)]
 
     def set_run(self, run: object) -> NoReturn:
         """Refuse: there is no run."""

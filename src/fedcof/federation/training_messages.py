@@ -11,12 +11,12 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from fedcof.training import State, TrainingSettings, Update
+from fedcof.training import State, Task, TrainingSettings, Update
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 
-UpdateClients = Callable[[TrainingSettings, State, Sequence[str], int], list[Update]]
-"""From settings, state, client ids and round to the updates: the clients' side of a round."""
+UpdateClients = Callable[[Task, Sequence[str]], list[Update]]
+"""From a task and the ids of clients to their updates: the clients' side of a round."""
 
 
 class RefusedReplyError(ValueError):
@@ -40,11 +40,11 @@ def to_state(record: ArrayRecord) -> State:
     return {name: array.numpy().astype(np.float32) for name, array in record.items()}
 
 
-def question(message: Message) -> tuple[TrainingSettings, State, int]:
-    """Return the settings, the state and the round that a train message carries."""
+def task_of(message: Message) -> Task:
+    """Return what a train message asks."""
     config: dict[str, Any] = dict(message.content[CONFIG])
     settings = TrainingSettings(**{f.name: config[f.name] for f in fields(TrainingSettings)})
-    return settings, to_state(message.content[ARRAYS]), config["server-round"]
+    return Task(to_state(message.content[ARRAYS]), settings, config["server-round"])
 
 
 def answer(message: Message, update: Update) -> Message:

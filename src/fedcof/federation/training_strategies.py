@@ -24,7 +24,9 @@ _TAU = 1e-8
 class PFPT(FedAvg):
     """FedAvg whose prompts are aggregated as sets; see `fedcof.training.aggregate_prompts`."""
 
-    def configure_train(self, server_round: int, arrays: ArrayRecord, *rest: Any) -> Iterable[Message]:
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, *rest: Any
+    ) -> Iterable[Message]:
         """Keep the prompts that are sent."""
         self._start = arrays["prompts"].numpy()
         return super().configure_train(server_round, arrays, *rest)

@@ -5,6 +5,7 @@ from fedcof.training.history import Round, load_history, rounds_to_reach, save_h
 from fedcof.training.local import (
     Samples,
     State,
+    Task,
     Update,
     accuracy,
     get_state,
@@ -35,6 +36,7 @@ __all__ = [
     "Round",
     "Samples",
     "State",
+    "Task",
     "TorchBackbone",
     "TrainingSettings",
     "Update",

@@ -68,15 +68,29 @@ class Update:
     loss: float
 
 
-def batches(
-    num_samples: int, settings: TrainingSettings, server_round: int, client_id: str
-) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows of each batch: a new order every epoch, the same wherever the client runs."""
-    rng = np.random.default_rng([settings.seed, server_round, *client_id.encode()])
-    for _ in range(settings.local_epochs):
-        order = rng.permutation(num_samples)
-        for start in range(0, num_samples, settings.batch_size):
-            yield order[start : start + settings.batch_size]
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What the server asks of the clients of a round.
+
+    Parameters
+    ----------
+    state : dict of str to ndarray of float32
+        The parameters to start from.
+    settings : TrainingSettings
+    server_round : int
+    """
+
+    state: State
+    settings: TrainingSettings
+    server_round: int
+
+    def batches(self, num_samples: int, client_id: str) -> Iterator[NDArray[np.int64]]:
+        """Yield the rows of each batch: a new order every epoch, the same wherever that runs."""
+        rng = np.random.default_rng([self.settings.seed, self.server_round, *client_id.encode()])
+        for _ in range(self.settings.local_epochs):
+            order = rng.permutation(num_samples)
+            for start in range(0, num_samples, self.settings.batch_size):
+                yield order[start : start + self.settings.batch_size]
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -103,15 +117,7 @@ def set_state(model: nn.Module, state: Mapping[str, NDArray[np.floating]]) -> No
                 parameter.data = value.to(parameter.device)
 
 
-def local_update(
-    model: nn.Module,
-    state: State,
-    samples: Samples,
-    settings: TrainingSettings,
-    *,
-    server_round: int,
-    client_id: str,
-) -> Update:
+def local_update(model: nn.Module, samples: Samples, task: Task, client_id: str) -> Update:
     """Train a model on a client's samples.
 
     The model is in evaluation mode: no dropout, and normalisation layers keep the statistics that
@@ -121,11 +127,8 @@ def local_update(
     ----------
     model : torch.nn.Module
         From inputs to logits; a scratch pad, whose trained parameters are overwritten.
-    state : dict of str to ndarray of float32
-        The parameters of the server.
     samples : Samples
-    settings : TrainingSettings
-    server_round : int
+    task : Task
     client_id : str
 
     Returns
@@ -133,24 +136,22 @@ def local_update(
     Update
         With NaN or infinity in it where the training diverged; the server refuses that.
     """
-    set_state(model, state)
+    set_state(model, task.state)
     model.eval()
     parameters = list(trainable(model).values())
     anchors = [parameter.detach().clone() for parameter in parameters]
-    optimizer = _optimizer(parameters, settings)
+    optimizer = _optimizer(parameters, task.settings)
     device = parameters[0].device
     total, seen = 0.0, 0
-    for rows in batches(len(samples), settings, server_round, client_id):
+    for rows in task.batches(len(samples), client_id):
         logits = model(samples.inputs[rows].to(device))
-        loss = cross_entropy(logits, samples.labels[rows].to(device))
-        objective = loss
-        if settings.proximal_mu:
-            distance = sum(
-                ((p - a) ** 2).sum() for p, a in zip(parameters, anchors, strict=True)
-            )
-            objective = loss + settings.proximal_mu / 2 * distance
+        objective = loss = cross_entropy(logits, samples.labels[rows].to(device))
+        if task.settings.proximal_mu:
+            pairs = zip(parameters, anchors, strict=True)
+            distance = torch.stack([(own - server).square().sum() for own, server in pairs]).sum()
+            objective = loss + task.settings.proximal_mu / 2 * distance
         optimizer.zero_grad()
-        objective.backward()
+        torch.autograd.backward(objective)
         optimizer.step()
         total += float(loss.detach()) * len(rows)
         seen += len(rows)
@@ -158,25 +159,10 @@ def local_update(
 
 
 def update_clients(
-    model: nn.Module,
-    clients: Mapping[str, Samples],
-    settings: TrainingSettings,
-    state: State,
-    client_ids: Sequence[str],
-    server_round: int,
+    model: nn.Module, clients: Mapping[str, Samples], task: Task, client_ids: Sequence[str]
 ) -> list[Update]:
     """Run `local_update` for one client after the other."""
-    return [
-        local_update(
-            model,
-            state,
-            clients[client_id],
-            settings,
-            server_round=server_round,
-            client_id=client_id,
-        )
-        for client_id in client_ids
-    ]
+    return [local_update(model, clients[client_id], task, client_id) for client_id in client_ids]
 
 
 @torch.no_grad()

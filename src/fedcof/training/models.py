@@ -243,7 +243,7 @@ def from_transformers(path: str | Path) -> TorchBackbone:
 
     try:
         config = AutoConfig.from_pretrained(path)
-        processor = AutoImageProcessor.from_pretrained(path, backend="pil")
+        processor = AutoImageProcessor.from_pretrained(path)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise FileNotFoundError(
             f"no model of transformers at {path}: expected a folder with config.json, "
@@ -265,6 +265,6 @@ def _preprocessing(processor: Any) -> Preprocessing:
     return Preprocessing(
         size=size,
         resampling=filters[processor.resample],  # type: ignore[arg-type]
-        mean=tuple(255 * m for m in processor.image_mean),  # type: ignore[arg-type]
-        scale=tuple(255 * s for s in processor.image_std),  # type: ignore[arg-type]
+        mean=tuple(255 * m for m in processor.image_mean),
+        scale=tuple(255 * s for s in processor.image_std),
     )

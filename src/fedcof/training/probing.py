@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from fedcof.training.local import Samples, State, Update, batches
-from fedcof.training.settings import TrainingSettings
+from fedcof.training.local import Samples, Task, Update
 
 _BLOCK_BYTES = 2**28
 
 
 def probe_clients(
-    clients: Mapping[str, Samples],
-    settings: TrainingSettings,
-    state: State,
-    client_ids: Sequence[str],
-    server_round: int,
+    clients: Mapping[str, Samples], task: Task, client_ids: Sequence[str]
 ) -> list[Update]:
     """Return what `update_clients` does for a linear head on features, several times faster.
 
@@ -31,46 +27,34 @@ def probe_clients(
     ----------
     clients : mapping of str to Samples
         Their inputs are tensors of features, shape (n, dim).
-    settings : TrainingSettings
-        With optimizer "sgd".
-    state : dict of str to ndarray of float32
-        ``head.weight`` (classes, dim) and, where the head has one, ``head.bias`` (classes,).
+    task : Task
+        The state has ``head.weight`` (classes, dim) and, where the head has one, ``head.bias``
+        (classes,); the optimizer is "sgd".
     client_ids : sequence of str
-    server_round : int
 
     Raises
     ------
     ValueError
         If the optimizer is another than sgd.
     """
-    if settings.optimizer != "sgd":
+    if task.settings.optimizer != "sgd":
         raise ValueError("clients are probed at once with sgd only; use update_clients")
-    block = max(1, _BLOCK_BYTES // state["head.weight"].nbytes)
-    return [
-        update
-        for start in range(0, len(client_ids), block)
-        for update in _probe_block(
-            clients, settings, state, client_ids[start : start + block], server_round
-        )
-    ]
+    block = max(1, _BLOCK_BYTES // task.state["head.weight"].nbytes)
+    blocks = [client_ids[i : i + block] for i in range(0, len(client_ids), block)]
+    return [update for ids in blocks for update in _probe_block(clients, task, ids)]
 
 
 def _probe_block(
-    clients: Mapping[str, Samples],
-    settings: TrainingSettings,
-    state: State,
-    client_ids: Sequence[str],
-    server_round: int,
+    clients: Mapping[str, Samples], task: Task, client_ids: Sequence[str]
 ) -> list[Update]:
+    settings = task.settings
     samples = [clients[client_id] for client_id in client_ids]
     plans = [
-        list(batches(len(one), settings, server_round, client_id))
+        list(task.batches(len(one), client_id))
         for one, client_id in zip(samples, client_ids, strict=True)
     ]
-    start = {name: torch.from_numpy(array) for name, array in state.items()}
-    heads = {
-        name: value.repeat(len(samples), *[1] * value.ndim) for name, value in start.items()
-    }
+    start = {name: torch.from_numpy(array) for name, array in task.state.items()}
+    heads = {name: value.repeat(len(samples), *[1] * value.ndim) for name, value in start.items()}
     losses, seen = torch.zeros(len(samples)), torch.zeros(len(samples))
     for step in range(max(map(len, plans))):
         active = [k for k, plan in enumerate(plans) if step < len(plan)]
@@ -87,7 +71,7 @@ def _probe_block(
         losses[whole] -= (picked * mask).sum(dim=1)
         seen[whole] += sizes
         error = log_probabilities.exp_()
-        error.scatter_add_(2, labels[:, :, None], torch.full_like(labels[:, :, None], -1.0, dtype=error.dtype))
+        error.scatter_add_(2, labels[:, :, None], -torch.ones_like(error[:, :, :1]))
         error *= (mask / sizes[:, None])[:, :, None]
         gradients = {"head.weight": error.mT @ features, "head.bias": error.sum(dim=1)}
         for name, value in heads.items():
@@ -106,18 +90,17 @@ def _probe_block(
 
 
 def _stack(
-    samples: Sequence[Samples], rows: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]
+    samples: Sequence[Samples], rows: Sequence[NDArray[np.int64]]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return features (clients, batch, dim), labels and mask (clients, batch), padded with 0."""
-    width = max(map(len, rows))
-    shape = (len(samples), width)
-    first = samples[0].inputs[rows[0][:1]]
-    features = torch.zeros(*shape, first.shape[1])
-    labels = torch.zeros(shape, dtype=torch.int64)
-    mask = torch.zeros(shape)
-    for k, (one, batch) in enumerate(zip(samples, rows, strict=True)):
-        index = torch.from_numpy(batch)
-        features[k, : len(batch)] = one.inputs[index]
-        labels[k, : len(batch)] = one.labels[index]
+    # In NumPy: torch would start its threads for each of these small copies.
+    inputs = [np.asarray(one.inputs) for one in samples]
+    shape = (len(samples), max(map(len, rows)))
+    features = np.zeros((*shape, inputs[0].shape[1]), np.float32)
+    labels = np.zeros(shape, np.int64)
+    mask = np.zeros(shape, np.float32)
+    for k, batch in enumerate(rows):
+        features[k, : len(batch)] = inputs[k][batch]
+        labels[k, : len(batch)] = samples[k].labels.numpy()[batch]
         mask[k, : len(batch)] = 1
-    return features, labels, mask
+    return torch.from_numpy(features), torch.from_numpy(labels), torch.from_numpy(mask)

@@ -31,6 +31,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 _SMALLEST_VARIANCE = 1e-12
+_NEVER = 1e100
 
 
 def aggregate_prompts(
@@ -59,83 +60,77 @@ def aggregate_prompts(
     ndarray of float64, shape (global prompts, dim)
         Those of the start that somebody holds, in their order, and then the new ones.
     """
-    stacked = np.concatenate(pools).astype(np.float64)
-    spread = max(float(stacked.var(axis=0).mean()), _SMALLEST_VARIANCE)
+    spread = max(float(np.concatenate(pools).var(axis=0).mean()), _SMALLEST_VARIANCE)
     prompts = np.asarray(start, dtype=np.float64)
-    assignments = [np.arange(len(pool)) for pool in pools]
+    chosen = [np.arange(len(pool)) for pool in pools]
     for _ in range(sweeps):
-        noise = _noise(pools, assignments, prompts)
-        previous, kept = assignments, prompts
-        holders = np.bincount(np.concatenate(assignments), minlength=len(prompts)).astype(float)
-        assignments = list(assignments)
+        noise = _noise(pools, chosen, prompts)
+        # A new prompt has no noise around it yet, but the broad law of all prompts over it.
+        fresh = prompts.shape[1] / 2 * np.log(spread / noise) + np.log(len(pools) / new_prompts)
+        previous = list(chosen)
         for k, pool in enumerate(pools):
-            holders[assignments[k]] -= 1
-            assignments[k], prompts, holders = _assign(
-                pool, prompts, holders, noise, spread, len(pools), new_prompts
+            others = [one for j, one in enumerate(chosen) if j != k]
+            holders = np.bincount(
+                np.concatenate([np.empty(0, np.int64), *others]), minlength=len(prompts)
             )
-            holders[assignments[k]] += 1
-        prompts = _means(pools, assignments, prompts)
-        unchanged = len(prompts) == len(kept) and all(
-            np.array_equal(a, b) for a, b in zip(assignments, previous, strict=True)
-        )
-        if unchanged:
+            chosen[k] = _assign(_costs(pool, prompts, holders, len(pools), noise), fresh)
+            opened = chosen[k] >= len(prompts)
+            prompts = np.concatenate([prompts, pool[opened]])
+        held, numbers = np.unique(np.concatenate(chosen), return_inverse=True)
+        prompts = _means(pools, chosen, prompts)[held]
+        chosen = np.split(numbers, np.cumsum([len(pool) for pool in pools])[:-1])
+        if all(np.array_equal(a, b) for a, b in zip(chosen, previous, strict=True)):
             break
-    held = np.unique(np.concatenate(assignments))
-    return prompts[held]
+    return prompts
 
 
-def _assign(
+def _costs(
     pool: NDArray[np.floating],
     prompts: NDArray[np.float64],
-    holders: NDArray[np.float64],
-    noise: float,
-    spread: float,
+    holders: NDArray[np.int64],
     clients: int,
-    new_prompts: float,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the best global prompt of each prompt of one client, opening new ones where better.
+    noise: float,
+) -> NDArray[np.float64]:
+    """Return the cost of each prompt of a client as each global one, (own, global).
 
-    The cost is the negative log-likelihood, without what is the same for all.
+    It is the negative log-likelihood less what is the same for all. A global prompt that no other
+    client holds costs too much to be taken: the client's own new one explains as much.
     """
-    dim = pool.shape[1]
-    with np.errstate(divide="ignore"):
-        log_odds = np.log(holders) - np.log(clients - holders)
-    known = cdist(pool, prompts, "sqeuclidean") / (2 * noise) - log_odds
-    # A new prompt has no noise around it yet, but the broad law of all prompts over it.
-    fresh = dim / 2 * np.log(spread / noise) + np.log(clients / new_prompts)
-    own = np.where(np.eye(len(pool), dtype=bool), fresh, np.inf)
-    cost = np.hstack([np.where(np.isinf(known), 1e300, known), np.where(np.isinf(own), 1e300, own)])
-    _, chosen = linear_sum_assignment(cost)
-    opened = np.flatnonzero(chosen >= len(prompts))
-    chosen[opened] = len(prompts) + np.arange(len(opened))
-    return (
-        chosen,
-        np.concatenate([prompts, pool[opened]]),
-        np.concatenate([holders, np.zeros(len(opened))]),
-    )
+    log_odds = np.where(holders > 0, np.log(np.maximum(holders, 1) / (clients - holders)), -_NEVER)
+    return np.asarray(cdist(pool, prompts, "sqeuclidean") / (2 * noise) - log_odds)
+
+
+def _assign(costs: NDArray[np.float64], fresh: float) -> NDArray[np.int64]:
+    """Return the global prompt of each prompt of a client; new ones have the numbers after."""
+    own, known = costs.shape
+    opening = np.full((own, own), _NEVER)
+    np.fill_diagonal(opening, fresh)
+    _, chosen = linear_sum_assignment(np.hstack([costs, opening]))
+    new = chosen >= known
+    chosen[new] = known + np.arange(new.sum())
+    return np.asarray(chosen)
 
 
 def _noise(
     pools: Sequence[NDArray[np.floating]],
-    assignments: Sequence[NDArray[np.int64]],
+    chosen: Sequence[NDArray[np.int64]],
     prompts: NDArray[np.float64],
 ) -> float:
     """Return the variance of the clients' prompts around their global ones, over all numbers."""
     squares = [
-        np.square(pool - prompts[chosen]).mean()
-        for pool, chosen in zip(pools, assignments, strict=True)
+        np.square(pool - prompts[index]).mean() for pool, index in zip(pools, chosen, strict=True)
     ]
     return max(float(np.mean(squares)), _SMALLEST_VARIANCE)
 
 
 def _means(
     pools: Sequence[NDArray[np.floating]],
-    assignments: Sequence[NDArray[np.int64]],
+    chosen: Sequence[NDArray[np.int64]],
     prompts: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return each global prompt as the mean of the clients' prompts that are it."""
     sums, counts = np.zeros_like(prompts), np.zeros(len(prompts))
-    for pool, chosen in zip(pools, assignments, strict=True):
-        sums[chosen] += pool
-        counts[chosen] += 1
+    for pool, index in zip(pools, chosen, strict=True):
+        sums[index] += pool
+        counts[index] += 1
     return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], prompts)
