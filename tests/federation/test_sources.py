@@ -2,6 +2,8 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -95,6 +97,27 @@ def test_nodes_of_a_simulation_share_the_clients(save):
     assert same(shares[0]["c"], FEATURES[[3]], LABELS[[3]])
     with pytest.raises(KeyError):
         shares[1]["a"]
+
+
+def parquet(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return str(path)
+
+
+def test_parquet_file_of_features(tmp_path):
+    columns = {"features": FEATURES.tolist(), "label": LABELS, "client": CLIENTS.tolist()}
+    clients = load_clients(parquet(tmp_path / "a.parquet", **columns), context())
+    assert same(clients["b"], FEATURES[[0, 2, 5]], LABELS[[0, 2, 5]])
+    assert clients["b"][0].dtype == np.float32
+
+
+@pytest.mark.parametrize("wrap", [lambda image: image, lambda image: {"bytes": image, "path": ""}])
+def test_parquet_file_of_images(wrap, tmp_path):
+    images = [b"one", b"two\0"]
+    source = parquet(tmp_path / "a.parquet", image=list(map(wrap, images)), label=["cat", "dog"])
+    data, labels = load_clients(source, context())["node-7"]
+    assert list(data) == images
+    assert labels.tolist() == ["cat", "dog"]
 
 
 def test_path_with_a_colon_is_a_path(tmp_path):

@@ -9,11 +9,14 @@ function               called with Flower's ``Context``; returns ``(data, labels
 ``.npz`` file          arrays ``features`` or ``images``, ``labels``, and where the rows belong to
                        several clients ``clients``, the id of each row's client
 folder of ``.npy``     the same arrays as files, read from disk as they are needed
+``.parquet`` file      the same as columns; also ``image``, ``label`` and ``client``, and images as
+                       Hugging Face stores them. Needs pyarrow.
 other folder           images of one client, one sub-folder a class, whose name is the label
 =====================  =============================================================================
 
 *data* is an array of float features, shape (n, dim), or n images as `fedcof.data.read_image` takes
-them.
+them. In a deployment every question is answered by a new process, so what only images need is
+imported only for images.
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.data import by_column, extract_features, image_folder
 from fedcof.errors import SummaryError
 
 Data = Any
@@ -85,14 +87,36 @@ def read_clients(path: Path, name: str) -> Clients:
     if path.suffix == ".npz":
         with np.load(path) as arrays:
             clients = _by_client({key: arrays[key] for key in arrays.files})
+    elif path.suffix == ".parquet":
+        clients = _by_client(_read_parquet(path))
     elif (path / "labels.npy").exists():
         clients = _read_npy_folder(path)
     elif path.is_dir():
+        from fedcof.data import image_folder
+
         images = image_folder(path)
         clients = {_NAMELESS: (images.images, np.array(images.classes)[images.labels])}
     else:
-        raise SummaryError("no-data", f"{path} is neither a .npz file nor a folder")
+        raise SummaryError("no-data", f"{path} is no folder, .npz or .parquet file")
     return {name: clients[_NAMELESS]} if _NAMELESS in clients else clients
+
+
+def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(path)
+    arrays = {}
+    for name in table.column_names:
+        column = table[name].to_pylist()
+        if name == "features":
+            arrays[name] = np.array(column, dtype=np.float32)
+        elif name in ("image", "images"):
+            arrays["images"] = np.array(
+                [cell["bytes"] if isinstance(cell, dict) else cell for cell in column], dtype=object
+            )
+        elif name in ("label", "labels", "client", "clients"):
+            arrays[f"{name.removesuffix('s')}s"] = np.array(column)
+    return arrays
 
 
 @lru_cache(maxsize=1)  # the worker of a simulation answers for one node after the other
@@ -105,7 +129,11 @@ def _by_client(arrays: Mapping[str, NDArray[Any]]) -> Clients:
     data = arrays["features"] if "features" in arrays else arrays["images"]
     if "clients" not in arrays:
         return {_NAMELESS: (data, arrays["labels"])}
-    return Rows(data, arrays["labels"], dict(by_column(np.asarray(arrays["clients"]))))
+    clients = np.asarray(arrays["clients"])
+    order = np.argsort(clients, kind="stable")
+    names, starts = np.unique(clients[order], return_index=True)
+    rows = zip(map(str, names), np.split(order, starts[1:]), strict=True)
+    return Rows(data, arrays["labels"], dict(rows))
 
 
 class Rows(Mapping[str, tuple[Data, Any]]):
@@ -160,6 +188,8 @@ def as_features(data: Data, labels: Any, backbone: str) -> tuple[NDArray[Any], N
         raise SummaryError("no-backbone", "these are images: name a backbone")
     if len(data) != len(labels):
         raise SummaryError("labels", f"{len(data)} images but {len(labels)} labels")
+    from fedcof.data import extract_features
+
     extracted = extract_features(data, _backbone(backbone))
     return extracted.features, np.asarray(labels)[extracted.kept]
 
