@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import fedcof
-from fedcof import SummaryError, condition_number, estimate_class_covariances, scatter
+from fedcof import SummaryError, condition_number, estimate_class_covariances
 from fedcof.scatter import ClassStatistics, average_by_class, weighted_scatter
 from fedcof.summaries import ClassMeans, summarize
 
@@ -175,7 +175,10 @@ def test_statistics_count_samples_and_means(blobs, deal):
 
 def test_average_by_class_weighs_by_count():
     means, counts = average_by_class(
-        np.array([[1.0], [4.0], [7.0]]), np.array([2, 1, 5]), np.array([0, 0, 1]), 2
+        [np.array([[1.0]]), np.array([[4.0], [7.0]])],
+        np.array([2, 1, 5]),
+        np.array([0, 0, 1]),
+        2,
     )
     np.testing.assert_array_equal(means, [[2.0], [7.0]])
     np.testing.assert_array_equal(counts, [3, 5])
@@ -190,10 +193,10 @@ def test_samples_are_means_of_one(blobs):
 
 def test_the_scatter_does_not_depend_on_the_blocks(rng, monkeypatch):
     rows, weights, index = rng.normal(size=(50, 3)), rng.random(50), np.repeat([0, 1], 25)
-    centres, _ = average_by_class(rows, np.ones(50, dtype=np.int64), index, 2)
-    whole = weighted_scatter(rows, weights, centres, index)
-    monkeypatch.setattr(scatter, "_BLOCK_BYTES", 7 * 3 * 8)
-    np.testing.assert_allclose(weighted_scatter(rows, weights, centres, index), whole, rtol=1e-13)
+    centres, _ = average_by_class([rows], np.ones(50, dtype=np.int64), index, 2)
+    whole = weighted_scatter([rows], weights, centres, index)
+    monkeypatch.setattr("fedcof.summaries.features._BLOCK_BYTES", 7 * 3 * 8)
+    np.testing.assert_allclose(weighted_scatter([rows], weights, centres, index), whole, rtol=1e-13)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, 1.0), (1e4, 1.0), (1e4, 1e-2)])
@@ -248,7 +251,7 @@ def test_no_summary_is_an_error():
 
 def test_summaries_without_class_means_are_refused():
     gram = fedcof.Fed3R().summarize(np.eye(2), [0, 1])
-    with pytest.raises(SummaryError, match="not a 'gram'") as caught:
+    with pytest.raises(SummaryError, match="expected 'class-means'") as caught:
         estimate_class_covariances([gram])
     assert caught.value.code == "kind"
 

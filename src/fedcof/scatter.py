@@ -7,8 +7,9 @@ itself: the server never holds a (dim, dim) matrix for every class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -16,13 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError
-from fedcof.summaries import ClassMeans, merge
-from fedcof.summaries.features import as_features, blocks, indicator
+from fedcof.summaries import ClassMeans, merge, ordered
+from fedcof.summaries.features import as_features, blocks, sum_by_group
 
 ScatterParts = Literal["within", "between", "both"]
-
-_BLOCK_BYTES = 8 << 20
-"""Size of a block in the product: long enough for BLAS, small beside the means."""
 
 _MANY = 8
 """So many rows a dimension are enough to make a scatter definite whatever the rounding."""
@@ -66,18 +64,19 @@ class Scatter:
 
     def within(self, shrinkage: float) -> NDArray[np.float64]:
         """Return G_with, `shrinkage` on the diagonal of every Sigma_c (eq. classifier-init)."""
-        diagonal = shrinkage * (self.total - len(self.classes))
-        return add_to_diagonal(self.within_scatter.copy(), diagonal)
+        return add_to_diagonal(self.within_scatter.copy(), self._diagonal(shrinkage))
 
     def between(self) -> NDArray[np.float64]:
         """Return G_btw, the scatter of the class means about the global mean (eq. sol-with-cov)."""
         everything = np.zeros(len(self.classes), dtype=np.int64)
         return weighted_scatter(
-            self.class_means, self.class_counts, self.global_mean[None], everything
+            [self.class_means], self.class_counts, self.global_mean[None], everything
         )
 
     def gram(self, shrinkage: float, parts: ScatterParts = "within") -> NDArray[np.float64]:
-        """Return G: ``N mu_g mu_g^T`` and the scatter asked for (eq. sol-with-cov).
+        """Return G: ``N mu_g mu_g^T``, the scatter asked for and the shrinkage (eq. sol-with-cov).
+
+        The shrinkage stays when the scatter changes, so that an ablation changes one thing.
 
         Raises
         ------
@@ -92,10 +91,13 @@ class Scatter:
             )
         gram = self.total * np.outer(self.global_mean, self.global_mean)
         if parts != "between":
-            gram += self.within(shrinkage)
+            gram += self.within_scatter
         if parts != "within":
             gram += self.between()
-        return gram
+        return add_to_diagonal(gram, self._diagonal(shrinkage))
+
+    def _diagonal(self, shrinkage: float) -> float:
+        return shrinkage * (self.total - len(self.classes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +106,8 @@ class ClassStatistics:
 
     Parameters
     ----------
-    means : ndarray of float, shape (num_means, dim)
-        Every mean that arrived, mu_kc.
+    means : sequence of ndarray of float, each of shape (..., dim)
+        Every mean that arrived, mu_kc, num_means in all: the clients' own arrays, not a copy.
     counts : ndarray of int64, shape (num_means,)
         The samples behind each, n_kc.
     class_index : ndarray of int64, shape (num_means,)
@@ -118,7 +120,7 @@ class ClassStatistics:
         N_c.
     """
 
-    means: NDArray[np.floating[Any]]
+    means: Sequence[NDArray[np.floating[Any]]]
     counts: NDArray[np.int64]
     class_index: NDArray[np.int64]
     classes: NDArray[Any]
@@ -134,10 +136,14 @@ class ClassStatistics:
         SummaryError
             If there is no summary, two do not fit together, or a client appears twice.
         """
-        merged = merge(summaries)
-        if not isinstance(merged, ClassMeans):
-            raise SummaryError("kind", f"class means are needed, not a {merged.kind!r}")
-        return cls._of(merged.means, merged.counts, merged.classes)
+        parts = ordered(summaries, ClassMeans)
+        if any(one.client_ids[-1] > other.client_ids[0] for one, other in pairwise(parts)):
+            parts = [merge(parts)]  # a part holds clients that belong between those of another
+        return cls._of(
+            [part.means for part in parts],
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.classes for part in parts]),
+        )
 
     @classmethod
     def of_samples(cls, features: ArrayLike, labels: ArrayLike) -> ClassStatistics:
@@ -149,11 +155,14 @@ class ClassStatistics:
             If the shapes or types do not fit, there is no sample, or a feature is not finite.
         """
         array, coded = as_features(features, labels)
-        return cls._of(array, np.ones(len(array), dtype=np.int64), coded)
+        return cls._of([array], np.ones(len(array), dtype=np.int64), coded)
 
     @classmethod
     def _of(
-        cls, means: NDArray[np.floating[Any]], counts: NDArray[np.int64], labels: NDArray[Any]
+        cls,
+        means: Sequence[NDArray[np.floating[Any]]],
+        counts: NDArray[np.int64],
+        labels: NDArray[Any],
     ) -> ClassStatistics:
         classes, class_index = np.unique(labels, return_inverse=True)
         class_means, class_counts = average_by_class(means, counts, class_index, len(classes))
@@ -174,58 +183,59 @@ class ClassStatistics:
 
 
 def average_by_class(
-    means: NDArray[np.floating[Any]],
+    means: Sequence[NDArray[np.floating[Any]]],
     counts: NDArray[np.int64],
     class_index: NDArray[np.integer[Any]],
     num_classes: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return mu_c, shape (num_classes, dim), and N_c, shape (num_classes,) (eq. fedncm)."""
-    sums = np.zeros((num_classes, means.shape[1]))
-    for rows, block in blocks(means):
-        sums += indicator(class_index[rows], num_classes, counts[rows].astype(np.float64)) @ block
     class_counts = np.zeros(num_classes, dtype=np.int64)
     np.add.at(class_counts, class_index, counts)
-    return sums / class_counts[:, None], class_counts
+    class_means = sum_by_group(means, class_index, num_classes, counts)
+    class_means /= class_counts[:, None]
+    return class_means, class_counts
 
 
 def weighted_scatter(
-    rows: NDArray[np.floating[Any]],
+    arrays: Sequence[NDArray[np.floating[Any]]],
     weights: NDArray[Any],
     centres: NDArray[np.float64],
     centre_index: NDArray[np.integer[Any]],
 ) -> NDArray[np.float64]:
-    """Return the sum over i of ``weights[i] x x^T``, ``x = rows[i] - centres[centre_index[i]]``.
+    """Return the sum over i of ``weights[i] x x^T``, ``x = row[i] - centres[centre_index[i]]``.
 
-    Every centre must be the weighted mean of its rows. Many rows in float32 are centred and
-    multiplied in float32, block by block, and accumulated in float64. Rounding a centre by e adds
-    ``e e^T`` times the weight of its rows to the sum and nothing else, since the deviations from
-    the mean sum to zero; that is taken off at the end. Few rows are multiplied in float64, which
-    costs little then, and keeps the null space of a singular scatter clean.
+    The rows are those of all arrays, one after the other, and every centre must be the weighted
+    mean of its rows. Many rows in float32 are centred and multiplied in float32, block by block,
+    and accumulated in float64. Rounding a centre by e adds ``e e^T`` times the weight of its rows
+    to the sum and nothing else, since the deviations from the mean sum to zero; that is taken off
+    at the end. Few rows are multiplied in float64, which costs little then, and keeps the null
+    space of a singular scatter clean.
 
     Raises
     ------
     SummaryError
         If the sum overflows.
     """
-    dim = rows.shape[1]
-    dtype = rows.dtype if len(rows) > _MANY * dim else np.dtype(np.float64)
+    dim = arrays[0].shape[1]
+    dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
+    if len(weights) <= _MANY * dim:
+        dtype = np.dtype(np.float64)
     rounded, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
     scatter = np.zeros((dim, dim))
-    step = max(1, _BLOCK_BYTES // (dtype.itemsize * dim))
     with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
-        for start in range(0, len(rows), step):
-            block = slice(start, start + step)
-            deviations = np.subtract(rows[block], rounded[centre_index[block]], dtype=dtype)
-            deviations *= scales[block, None]
-            scatter += deviations.T @ deviations
+        for rows, block in blocks(arrays, dtype, at_least=2 * dim):
+            np.subtract(block, rounded[centre_index[rows]], out=block)
+            np.multiply(block, scales[rows, None], out=block)
+            scatter += block.T @ block
     if not np.isfinite(scatter).all():
         if dtype == np.float64:
+            largest = max(np.abs(array).max() for array in arrays)
             raise SummaryError(
                 "overflow",
-                f"the scatter overflows: a mean is as large as {np.abs(rows).max():.3g}; scale "
-                "the features",
+                f"the scatter overflows: a mean is as large as {largest:.3g}; scale the features",
             )
-        return weighted_scatter(rows.astype(np.float64), weights, centres, centre_index)
+        exact = [array.astype(np.float64) for array in arrays]
+        return weighted_scatter(exact, weights, centres, centre_index)
     if dtype != np.float64:
         errors = centres - rounded
         scatter -= (errors.T * np.bincount(centre_index, weights, len(centres))) @ errors
@@ -282,11 +292,13 @@ def estimate_class_covariances(
     SummaryError
         If there is no summary, two do not fit together, or a client appears twice.
     """
-    return _ClassCovariances(ClassStatistics.of(summaries), shrinkage)
+    merged = merge(ordered(summaries, ClassMeans))
+    return _ClassCovariances(merged.means, ClassStatistics.of([merged]), shrinkage)
 
 
 @dataclass(frozen=True, eq=False)
 class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
+    means: NDArray[np.floating[Any]]
     statistics: ClassStatistics
     shrinkage: float
 
@@ -302,9 +314,8 @@ class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
             raise KeyError(label)
         mine = np.flatnonzero(self.statistics.class_index == found[0])
         counts = self.statistics.counts[mine]
-        means = self.statistics.means[mine].astype(np.float64)
         covariance = weighted_scatter(
-            means,
+            [self.means[mine].astype(np.float64)],
             counts / max(1, len(mine) - 1),
             self.statistics.class_means[found],
             np.zeros(len(mine), dtype=np.int64),

@@ -149,7 +149,7 @@ class Summarizer:
                 mine = np.flatnonzero(class_index == position)
                 group_index[mine] += sets.deal(len(mine))
         num_groups = len(classes) * width
-        sums = sum_by_group(features, group_index, num_groups).reshape(-1, width, dim)
+        sums = sum_by_group([features], group_index, num_groups).reshape(-1, width, dim)
         counts = np.bincount(group_index, minlength=num_groups).reshape(-1, width)
         for position, label in enumerate(classes.tolist()):
             self._sets[label].add(sums[position], counts[position])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from fedcof.errors import SummaryError
 from fedcof.summaries.base import as_labels, check_finite
 
-_BLOCK_BYTES = 4 << 20
-"""Size of a float64 block: large enough for NumPy, small enough for the cache."""
+_BLOCK_BYTES = 2 << 20
+"""Size of a block: large enough for NumPy, small enough for the cache."""
 
 
 def as_features(
@@ -40,30 +40,38 @@ def as_features(
     return array, coded
 
 
-def blocks(features: NDArray[np.floating[Any]]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Yield the features in float64, a block of rows at a time."""
-    step = max(1, _BLOCK_BYTES // (8 * features.shape[1]))
-    for start in range(0, len(features), step):
-        rows = slice(start, min(start + step, len(features)))
-        yield rows, features[rows].astype(np.float64)
+def blocks(
+    arrays: Sequence[NDArray[np.floating[Any]]], dtype: DTypeLike, *, at_least: int = 1
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the rows of several arrays, one after the other, in blocks that are copies.
+
+    The blocks are the same however the rows are dealt to the arrays. `at_least` is the number of
+    rows below which what is done with a block would not be worth it.
+    """
+    size = max(1, _BLOCK_BYTES // (np.dtype(dtype).itemsize * arrays[0].shape[1]), at_least)
+    pieces: list[NDArray[Any]] = []
+    start, missing = 0, size
+    for array in arrays:
+        for first in (0, *range(missing, len(array), size)):
+            pieces.append(array[first : first + missing])
+            missing -= len(pieces[-1])
+            if missing == 0:
+                yield slice(start, start + size), np.concatenate(pieces, dtype=dtype)
+                pieces, start, missing = [], start + size, size
+    if pieces:
+        yield slice(start, start + size - missing), np.concatenate(pieces, dtype=dtype)
 
 
 def sum_by_group(
-    features: NDArray[np.floating[Any]], group_index: NDArray[np.integer[Any]], num_groups: int
-) -> NDArray[np.float64]:
-    """Return the sum of the features in every group, shape (num_groups, dim), in float64."""
-    sums = np.zeros((num_groups, features.shape[1]))
-    for rows, block in blocks(features):
-        sums += indicator(group_index[rows], num_groups) @ block
-    return sums
-
-
-def indicator(
+    arrays: Sequence[NDArray[np.floating[Any]]],
     group_index: NDArray[np.integer[Any]],
     num_groups: int,
-    weights: NDArray[np.float64] | None = None,
-) -> sparse.csc_array:
-    """Return the (num_groups, rows) matrix that sums rows by group, each times its weight."""
-    rows = len(group_index)
-    data = np.ones(rows) if weights is None else weights
-    return sparse.csc_array((data, group_index, np.arange(rows + 1)), shape=(num_groups, rows))
+    weights: NDArray[Any] | None = None,
+) -> NDArray[np.float64]:
+    """Return the weighted sum of the rows in every group, shape (num_groups, dim), in float64."""
+    weights = np.ones(len(group_index)) if weights is None else weights.astype(np.float64)
+    sums = np.zeros((num_groups, arrays[0].shape[1]))
+    for rows, block in blocks(arrays, np.float64, at_least=2 * num_groups):
+        entries = (weights[rows], group_index[rows], np.arange(len(block) + 1))
+        sums += sparse.csc_array(entries, shape=(num_groups, len(block))) @ block
+    return sums

@@ -54,7 +54,7 @@ class Gram(Summary):
             client_ids=tuple(sorted(name for part in parts for name in part.client_ids)),
             classes=classes,
             counts=counts,
-            sums=sum_by_group(np.concatenate([p.sums for p in parts]), class_index, len(classes)),
+            sums=sum_by_group([p.sums for p in parts], class_index, len(classes)),
             gram=gram,
         )
 
@@ -71,13 +71,13 @@ def summarize_gram(features: ArrayLike, labels: ArrayLike, *, client_id: str = "
         array, coded = as_features(features, labels)
     classes, class_index, counts = np.unique(coded, return_inverse=True, return_counts=True)
     gram = np.zeros((array.shape[1], array.shape[1]))
-    for _, block in blocks(array):
+    for _, block in blocks([array], np.float64, at_least=2 * array.shape[1]):
         gram += block.T @ block
     return Gram(
         client_ids=(client_id,),
         classes=classes,
         counts=counts,
-        sums=sum_by_group(array, class_index, len(classes)),
+        sums=sum_by_group([array], class_index, len(classes)),
         gram=gram,
     )
 
