@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fedcof", deadline=None, max_examples=50)
+settings.register_profile("fedcof", deadline=None, max_examples=30)
 settings.load_profile("fedcof")
 
 
