@@ -87,7 +87,7 @@ class Method(ABC, Generic[S]):
             head.provenance or Provenance(self.name),
             hyperparameters=asdict(self),
             clients=sum(len(part.client_ids) for part in parts),
-            samples=sum(part.total for part in parts),
+            samples=int(np.concatenate([part.counts for part in parts]).sum()),
             bytes=sum(part.formula_bytes for part in parts),
         )
         return replace(head, provenance=provenance)

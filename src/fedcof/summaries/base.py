@@ -14,10 +14,12 @@ in ``axes``, and how several become one in ``_merge``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -260,40 +262,43 @@ def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
     parts = list(summaries)
     if not parts:
         raise SummaryError("empty", "there is no summary to solve from: no client has answered")
-    first = parts[0]
-    seen: dict[str, int] = {}
-    for position, part in enumerate(parts):
-        if not isinstance(part, Summary):
-            raise SummaryError("kind", f"a {type(part).__name__}, expected a summary")
-        name = part.client_ids[0]
+    for part in parts:
         if not isinstance(part, kind):
+            if not isinstance(part, Summary):
+                raise SummaryError("kind", f"a {type(part).__name__}, expected a summary")
             raise SummaryError(
-                "kind", f"a summary of kind {part.kind!r}, expected {kind.kind!r}", client_id=name
+                "kind",
+                f"a summary of kind {part.kind!r}, expected {kind.kind!r}",
+                client_id=part.client_ids[0],
             )
-        if part.dim != first.dim:
+    first = parts[0]
+    dim, labels = first.dim, first.classes.dtype
+    for part in parts:
+        if part.dim != dim:
             raise SummaryError(
                 "dim",
-                f"features of length {part.dim}, but client {first.client_ids[0]!r} has "
-                f"{first.dim}; all clients must use the same backbone",
-                client_id=name,
+                f"features of length {part.dim}, but client {first.client_ids[0]!r} has {dim}; "
+                "all clients must use the same backbone",
+                client_id=part.client_ids[0],
             )
-        if part.classes.dtype.kind != first.classes.dtype.kind:
+        if part.classes.dtype.kind != labels.kind:
             raise SummaryError(
                 "classes",
                 f"labels of type {part.classes.dtype}, but client {first.client_ids[0]!r} has "
-                f"{first.classes.dtype}; all clients must use the same class list",
-                client_id=name,
+                f"{labels}; all clients must use the same class list",
+                client_id=part.client_ids[0],
             )
-        for client_id in filter(None, part.client_ids):
-            if client_id in seen:
-                raise SummaryError(
-                    "duplicate-client",
-                    f"appears twice: in summary {seen[client_id]} and in summary {position} of "
-                    "those given; a client may be counted once",
-                    client_id=client_id,
-                )
-            seen[client_id] = position
-    return sorted(parts, key=lambda part: part.client_ids)
+    names = [name for part in parts for name in part.client_ids if name]
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        one, other, *_ = [i for i, part in enumerate(parts) if twice in part.client_ids]
+        raise SummaryError(
+            "duplicate-client",
+            f"appears twice: in summary {one} and in summary {other} of those given; a client may "
+            "be counted once",
+            client_id=twice,
+        )
+    return sorted(parts, key=attrgetter("client_ids"))
 
 
 def merge(summaries: Iterable[S]) -> S:
