@@ -1,6 +1,7 @@
 """The laws of merging, for every kind of summary, on federations of any shape."""
 
 from itertools import permutations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import fedcof
 from fedcof import METHODS, merge
 from fedcof.summaries import ClassMeans
+from fedcof.summaries.features import blocks
 
 METHODS_TO_TEST = [
     METHODS[name](**({"samples_per_class": 5, "max_iter": 5} if name == "ccvr" else {}))
@@ -162,3 +164,31 @@ def test_grams_add_up():
     assert merged.gram.tolist() == [[10.0, 2.0], [2.0, 5.0]]
     assert merged.sums.tolist() == [[1.0, 3.0], [3.0, 0.0]]
     assert merged.counts.tolist() == [2, 1]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 12))
+def test_blocks_are_the_same_however_the_rows_are_dealt_to_arrays(lengths, at_least):
+    rows = np.arange(float(sum(lengths)))[:, None]
+    dealt = np.split(rows, np.cumsum(lengths)[:-1])
+    with patch("fedcof.summaries.features._BLOCK_BYTES", 5 * 8):
+        whole = list(blocks([rows], np.float64, at_least=at_least))
+        parts = list(blocks(dealt, np.float64, at_least=at_least))
+    assert [span for span, _ in parts if span.stop > span.start] == [
+        span for span, _ in whole if span.stop > span.start
+    ]
+    for span, block in parts:
+        assert block.tolist() == rows[span].tolist()
+        assert not np.shares_memory(block, rows)
+
+
+def test_a_head_from_several_blocks_does_not_depend_on_merging(rng, monkeypatch):
+    monkeypatch.setattr("fedcof.summaries.features._BLOCK_BYTES", 5 * 3 * 4)
+    parts = [
+        fedcof.from_bytes(
+            fedcof.summarize(rng.normal(size=(9, 3)), [0, 1, 2] * 3, client_id=f"{i:02}").to_bytes()
+        )
+        for i in range(12)
+    ]
+    head = fedcof.FedCOF().solve(parts)
+    merged = fedcof.FedCOF().solve([merge(parts[::2]), merge(parts[1::2])])
+    assert head.weight.tobytes() == merged.weight.tobytes()
