@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from fedcof.errors import TrainingError
 from fedcof.federation.training_messages import (
     RefusedReplyError,
+    address,
     check_reply,
-    to_config,
+    sender,
     to_record,
     to_state,
     wire_bytes,
@@ -40,7 +41,10 @@ _KIND = "training-1"
 
 
 class _Participants:
-    """The grid as a strategy sees it: the nodes that were chosen for the round are all there is."""
+    """The grid as a strategy sees it when it makes the message of a round.
+
+    It need not see the clients: they are chosen here, and each gets the message.
+    """
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self._nodes = nodes
@@ -175,30 +179,29 @@ def _exchange(
 
     Returns the bytes of both ways, the replies that can be used, and what is wrong with the others.
     """
-    participants = cast(Grid, _Participants(list(nodes.values())))
-    messages = list(
-        strategy.configure_train(
-            task.server_round, to_record(task.state), to_config(task.settings), participants
-        )
-    )
-    messages.sort(key=lambda message: message.metadata.dst_node_id)
-    names = {node: client_id for client_id, node in nodes.items()}
+    anybody = cast(Grid, _Participants(list(nodes.values())[:1]))
+    config = ConfigRecord(asdict(task.settings))
+    [message] = strategy.configure_train(task.server_round, to_record(task.state), config, anybody)
+    messages = [address(message.content, client_id, node) for client_id, node in nodes.items()]
     size = wire_bytes(messages[0].content) * len(messages)
-    replies = {}
+    replies, errors = {}, {}
     for reply in grid.send_and_receive(messages, timeout=timeout):
-        replies[names[reply.metadata.src_node_id]] = reply
+        client_id = sender(reply, nodes)
+        if client_id is not None:
+            size += wire_bytes(reply.content)
+            replies[client_id] = reply
+        elif reply.has_error():
+            # Only the code: the reason may hold a traceback with a client's data.
+            errors[reply.metadata.src_node_id] = f"its node answered with error {reply.error.code}"
     accepted, refused = [], []
     # By client id, so that the order of arrival changes no bit of the sums.
     for client_id in sorted(nodes):
-        if client_id not in replies:
-            refused.append(f"client {client_id!r}: no reply within {timeout:g} s")
-            continue
-        reply = replies[client_id]
-        if reply.has_content():
-            size += wire_bytes(reply.content)
         try:
-            check_reply(reply, task.state)
-            accepted.append(reply)
+            if client_id not in replies:
+                late = f"no reply within {timeout:g} s"
+                raise RefusedReplyError(errors.get(nodes[client_id], late))
+            check_reply(replies[client_id], task.state)
+            accepted.append(replies[client_id])
         except RefusedReplyError as error:
             refused.append(f"client {client_id!r}: {error}")
     return size, accepted, refused

@@ -1,4 +1,4 @@
-"""Clients in one process that answer like nodes of a federation."""
+"""Clients in one process that answer like those of a federation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedcof.federation.training_messages import UpdateClients, answer, task_of
+from fedcof.federation.training_messages import CONFIG, UpdateClients, answer, task_of
+
+_NODE = 1
 
 
 class InProcessGrid(Grid):
-    """A grid whose nodes are the clients of an experiment.
+    """A grid with one node, which holds the clients of an experiment.
 
     All clients of a round are updated by one call, which may compute them at once.
 
@@ -26,24 +28,30 @@ class InProcessGrid(Grid):
     """
 
     def __init__(self, client_ids: Sequence[str], update: UpdateClients) -> None:
-        self.nodes = {client_id: node for node, client_id in enumerate(client_ids, start=1)}
-        """Node id of each client."""
-        self._client_ids = {node: client_id for client_id, node in self.nodes.items()}
+        self.nodes = dict.fromkeys(client_ids, _NODE)
+        """Node id of each client: one node holds them all."""
         self._update = update
         _identify()
 
     def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes."""
-        return list(self._client_ids)
+        """Return the node."""
+        return [_NODE]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Return the replies to the train messages of a round, which all carry one model."""
         messages = list(messages)
-        client_ids = [self._client_ids[message.metadata.dst_node_id] for message in messages]
-        updates = self._update(task_of(messages[0]), client_ids)
-        return [answer(message, update) for message, update in zip(messages, updates, strict=True)]
+        task, _ = task_of(messages[0])
+        client_ids = [
+            str(message.content.config_records[CONFIG]["client-id"]) for message in messages
+        ]
+        return [
+            answer(message, client_id, update)
+            for message, client_id, update in zip(
+                messages, client_ids, self._update(task, client_ids), strict=True
+            )
+        ]
 
     def set_run(self, run: object) -> NoReturn:
         """Refuse: there is no run."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedcof.training import State, Task, TrainingSettings, Update
 
-ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "client"
 
 UpdateClients = Callable[[Task, Sequence[str]], list[Update]]
 """From a task and the ids of clients to their updates: the clients' side of a round."""
@@ -21,11 +29,6 @@ UpdateClients = Callable[[Task, Sequence[str]], list[Update]]
 
 class RefusedReplyError(ValueError):
     """A client's reply cannot be used; the text says why."""
-
-
-def to_config(settings: TrainingSettings) -> ConfigRecord:
-    """Return settings as the config that a strategy sends with the model."""
-    return ConfigRecord(asdict(settings))
 
 
 def to_record(state: State) -> ArrayRecord:
@@ -40,18 +43,37 @@ def to_state(record: ArrayRecord) -> State:
     return {name: array.numpy().astype(np.float32) for name, array in record.items()}
 
 
-def task_of(message: Message) -> Task:
-    """Return what a train message asks."""
-    config: dict[str, Any] = dict(message.content[CONFIG])
+def address(record: RecordDict, client_id: str, node_id: int) -> Message:
+    """Return what a strategy sends as a message to one client; a node may hold several."""
+    config = ConfigRecord({**record.config_records[CONFIG], "client-id": client_id})
+    return Message(RecordDict({ARRAYS: record[ARRAYS], CONFIG: config}), node_id, MessageType.TRAIN)
+
+
+def task_of(message: Message) -> tuple[Task, str]:
+    """Return what a train message asks, and of which client."""
+    config: dict[str, Any] = dict(message.content.config_records[CONFIG])
     settings = TrainingSettings(**{f.name: config[f.name] for f in fields(TrainingSettings)})
-    return Task(to_state(message.content[ARRAYS]), settings, config["server-round"])
+    task = Task(to_state(message.content.array_records[ARRAYS]), settings, config["server-round"])
+    return task, config["client-id"]
 
 
-def answer(message: Message, update: Update) -> Message:
+def answer(message: Message, client_id: str, update: Update) -> Message:
     """Return a client's reply to a train message."""
     metrics = MetricRecord({"num-examples": update.num_examples, "loss": update.loss})
-    content = RecordDict({ARRAYS: to_record(update.state), METRICS: metrics})
+    client = ConfigRecord({"client-id": client_id})
+    content = RecordDict({ARRAYS: to_record(update.state), METRICS: metrics, CLIENT: client})
     return Message(content, reply_to=message)
+
+
+def sender(reply: Message, nodes: Mapping[str, int]) -> str | None:
+    """Return the client that a reply is from, None where its node does not hold that client."""
+    if reply.has_error():
+        return None
+    record = reply.content.config_records.get(CLIENT)
+    client_id = None if record is None else record.get("client-id")
+    if not isinstance(client_id, str) or nodes.get(client_id) != reply.metadata.src_node_id:
+        return None
+    return client_id
 
 
 def check_reply(reply: Message, state: State) -> None:
@@ -60,15 +82,13 @@ def check_reply(reply: Message, state: State) -> None:
     Raises
     ------
     RefusedReplyError
-        If it is an error, has other arrays or shapes than the state that was sent, holds NaN or
+        If it has other arrays or shapes than the state that was sent, holds NaN or
         infinity, or does not say how many samples the client has.
     """
-    if reply.has_error():
-        raise RefusedReplyError(f"error {reply.error.code}: {reply.error.reason}")
     content = reply.content
     if list(content.array_records) != [ARRAYS] or list(content.metric_records) != [METRICS]:
         raise RefusedReplyError(f"the reply holds {sorted(content)}, expected arrays and metrics")
-    arrays, metrics = content[ARRAYS], content[METRICS]
+    arrays, metrics = content.array_records[ARRAYS], content.metric_records[METRICS]
     if set(metrics) != {"num-examples", "loss"}:
         raise RefusedReplyError(f"the metrics are {sorted(metrics)}, expected num-examples, loss")
     num_examples = metrics["num-examples"]

@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedProx, FedYogi
+from flwr.serverapp.strategy.fedopt import FedOpt
 from numpy.typing import NDArray
 
 from fedcof.federation.training_messages import ARRAYS
 from fedcof.training import TrainingSettings, aggregate_prompts
 
 _MOMENTS = ("m_t", "v_t")
-_ADAPTIVE = {"fedadam": FedAdam, "fedyogi": FedYogi, "fedadagrad": FedAdagrad}
+_ADAPTIVE: dict[str, type[FedOpt]] = {
+    "fedadam": FedAdam,
+    "fedyogi": FedYogi,
+    "fedadagrad": FedAdagrad,
+}
 # The constants of the paper's published configuration, not Flower's defaults (0.99 and 1e-3): at
 # server learning rates of 1e-4, updates are far below 1e-3, which would switch the adaptation off.
-_BETAS = {"beta_1": 0.9, "beta_2": 0.999}
+_BETAS: dict[str, Any] = {"beta_1": 0.9, "beta_2": 0.999}
 _TAU = 1e-8
 
 
@@ -38,7 +43,7 @@ class PFPT(FedAvg):
         replies = list(replies)
         arrays, metrics = super().aggregate_train(server_round, replies)
         if arrays is not None:
-            pools = [reply.content[ARRAYS]["prompts"].numpy() for reply in replies]
+            pools = [reply.content.array_records[ARRAYS]["prompts"].numpy() for reply in replies]
             arrays["prompts"] = Array(aggregate_prompts(pools, self._start))
         return arrays, metrics
 
