@@ -56,6 +56,14 @@ def test_another_summary_of_a_client_is_not_taken_even_from_another_process(stor
         assert not other.holds("b", summary("b").to_bytes())
 
 
+def test_of_two_processes_on_one_file_the_first_summary_of_a_client_counts_in_both(store):
+    with again(store) as other:
+        add(store, "a")
+        assert not add(other, "a", value=2.0)
+        for each in (store, other):
+            assert [kept.means[0, 0] for kept in each.summaries()] == [1.0]
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("method", "fedncm"), ("classes", [0, 1]), ("seed", 1), ("new", "x")]
 )

@@ -161,7 +161,7 @@ def serve(
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")
             _write(folder / REPORT, report.save)
-            summaries = list(store.summaries())
+            summaries = store.summaries()
             lack = shortage(summaries, settings)
             if not lack:
                 head = method.solve(summaries)

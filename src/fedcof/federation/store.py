@@ -6,12 +6,10 @@ or not at all. It also knows for which job it was made, and which clients each r
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,13 +21,7 @@ SCHEMA = 1
 
 _TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE summaries (
-    client_id TEXT PRIMARY KEY,
-    sha256 BLOB NOT NULL,
-    dim INTEGER NOT NULL,
-    labels TEXT NOT NULL,
-    data BLOB NOT NULL
-);
+CREATE TABLE summaries (client_id TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE rounds (round INTEGER NOT NULL, client_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
@@ -64,6 +56,8 @@ class SummaryStore:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._open({key: json.dumps(value) for key, value in job.items()})
+            rows = self._database.execute("SELECT client_id, data FROM summaries")
+            self._summaries = {client_id: from_bytes(data) for client_id, data in rows}
         except sqlite3.DatabaseError as error:
             self.close()
             raise RunFolderError(f"{path} cannot be read: {error}") from None
@@ -109,36 +103,31 @@ class SummaryStore:
 
         It is not where another one of this client came before. The same one again changes nothing.
         """
-        digest = hashlib.sha256(data).digest()
         with self._database:
             self._database.execute(
-                "INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?)",
-                (client_id, digest, summary.dim, summary.classes.dtype.kind, data),
+                "INSERT OR IGNORE INTO summaries VALUES (?, ?)", (client_id, data)
             )
-            (kept,) = self._database.execute(
-                "SELECT sha256 FROM summaries WHERE client_id = ?", (client_id,)
-            ).fetchone()
-        return bool(kept == digest)
+        kept = self._data(client_id)
+        self._summaries[client_id] = summary if kept == data else from_bytes(kept)
+        return kept == data
 
     def holds(self, client_id: str, data: bytes) -> bool:
         """Return whether this is the summary that is kept of a client."""
-        row = self._database.execute(
-            "SELECT sha256 FROM summaries WHERE client_id = ?", (client_id,)
-        ).fetchone()
-        return row is not None and bool(row[0] == hashlib.sha256(data).digest())
+        return client_id in self._summaries and self._data(client_id) == data
+
+    def _data(self, client_id: str) -> bytes:
+        query = "SELECT data FROM summaries WHERE client_id = ?"
+        (data,) = self._database.execute(query, (client_id,)).fetchone()
+        return bytes(data)
 
     def client_ids(self) -> set[str]:
         """Return the clients whose summaries are here."""
-        return {row[0] for row in self._database.execute("SELECT client_id FROM summaries")}
+        return set(self._summaries)
 
-    def summaries(self) -> Iterator[Summary]:
-        """Yield every summary that counts, in the order of the clients' ids."""
+    def summaries(self) -> list[Summary]:
+        """Return every summary that counts, in the order of the clients' ids."""
         misfits = self.misfits()
-        query = "SELECT client_id, data FROM summaries ORDER BY client_id"
-        with closing(self._database.execute(query)) as rows:
-            for client_id, data in rows:
-                if client_id not in misfits:
-                    yield from_bytes(data)
+        return [kept for name, kept in sorted(self._summaries.items()) if name not in misfits]
 
     def misfits(self) -> dict[str, str]:
         """Return the clients whose summaries do not fit those of most others, with the reason.
@@ -146,27 +135,25 @@ class SummaryStore:
         Two fit if their features have one length and their labels are of one type. No client can
         force its own on the others by being the first.
         """
-        rows = self._database.execute(
-            "SELECT client_id, dim, labels FROM summaries ORDER BY client_id"
-        ).fetchall()
-        votes = Counter((dim, labels) for _, dim, labels in rows)
+        shapes = {name: _shape(kept) for name, kept in sorted(self._summaries.items())}
+        votes = Counter(shapes.values())
         if len(votes) < 2:
             return {}
-        (dim, labels), clients = votes.most_common(1)[0]
-        most = f"features of length {dim} and {_WORDS[labels]} for labels"
+        most, clients = votes.most_common(1)[0]
         return {
-            name: f"features of length {its_dim} and {_WORDS[its_labels]} for labels; {clients} of "
-            f"{len(rows)} clients have {most}"
-            for name, its_dim, its_labels in rows
-            if (its_dim, its_labels) != (dim, labels)
+            name: f"{shape}; {clients} of {len(shapes)} clients have {most}"
+            for name, shape in shapes.items()
+            if shape != most
         }
 
-    def drop(self, client_ids: Iterable[str]) -> None:
+    def drop(self, client_ids: Collection[str]) -> None:
         """Forget the summaries of some clients."""
         with self._database:
             self._database.executemany(
                 "DELETE FROM summaries WHERE client_id = ?", [(name,) for name in client_ids]
             )
+        for client_id in client_ids:
+            del self._summaries[client_id]
 
     def rounds(self) -> list[set[str]]:
         """Return the clients that every round so far asked."""
@@ -187,4 +174,6 @@ class SummaryStore:
             )
 
 
-_WORDS = {"U": "strings", "i": "numbers"}
+def _shape(summary: Summary) -> str:
+    labels = "names" if summary.classes.dtype.kind == "U" else "numbers"
+    return f"features of length {summary.dim} and {labels} for labels"
