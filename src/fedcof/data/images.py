@@ -3,10 +3,11 @@
 import hashlib
 import io
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ class UnreadableImageError(FedCOFError, ValueError):
     """An image cannot be read; the text says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ImageSet:
     """Labelled images.
 
@@ -33,18 +34,76 @@ class ImageSet:
         Index into ``classes``.
     classes : tuple of str
         Names of the classes.
+    columns : mapping of str to (n,) array
+        What else is known of every image, such as its "user" or "domain".
+
+    Raises
+    ------
+    ValueError
+        If there are not as many labels, or entries of a column, as images.
     """
 
     images: Sequence[ImageSource] | NDArray[np.uint8]
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if len(self.images) != len(self.labels):
-            raise ValueError(f"{len(self.images)} images have {len(self.labels)} labels")
+        for name, column in {"labels": self.labels, **self.columns}.items():
+            if len(self.images) != len(column):
+                raise ValueError(f"{len(self.images)} images have {len(column)} {name}")
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def subset(self, rows: NDArray[np.int64]) -> "ImageSet":
+        """Return the images of these rows, in this order; nothing is read."""
+        images = self.images
+        return ImageSet(
+            images[rows] if isinstance(images, np.ndarray) else Rows(images, rows),
+            self.labels[rows],
+            self.classes,
+            {name: column[rows] for name, column in self.columns.items()},
+        )
+
+
+class LazyImages(Sequence[ImageSource]):
+    """Images that are fetched when they are asked for; a slice of them is as lazy."""
+
+    @abstractmethod
+    def fetch(self, row: int) -> ImageSource:
+        """Return the image of a row from 0 to n - 1."""
+
+    @overload
+    def __getitem__(self, index: int) -> ImageSource: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Rows": ...
+    def __getitem__(self, index: int | slice) -> "ImageSource | Rows":
+        if isinstance(index, slice):
+            return Rows(self, np.arange(len(self))[index])
+        return self.fetch(range(len(self))[index])
+
+
+class Rows(LazyImages):
+    """Some images of a sequence.
+
+    Parameters
+    ----------
+    images : sequence of images
+    rows : (n,) int array
+        Which, and in what order.
+    """
+
+    def __init__(self, images: Sequence[ImageSource], rows: NDArray[np.int64]) -> None:
+        self._images = images
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def fetch(self, row: int) -> ImageSource:
+        """Return the image of a row."""
+        return self._images[int(self._rows[row])]
 
 
 def image_folder(root: str | os.PathLike[str]) -> ImageSet:
@@ -75,6 +134,27 @@ def image_folder(root: str | os.PathLike[str]) -> ImageSet:
         labels=np.repeat(np.arange(len(folders)), [len(paths) for paths in per_class]),
         classes=tuple(folder.name for folder in folders),
     )
+
+
+def image_folders(roots: Sequence[Path]) -> list[ImageSet]:
+    """List the images of several folders with the same classes.
+
+    Raises
+    ------
+    FileNotFoundError
+        As `image_folder`.
+    ValueError
+        If a folder has other classes than the first.
+    """
+    sets = [image_folder(root) for root in roots]
+    for root, images in zip(roots, sets, strict=True):
+        if images.classes != sets[0].classes:
+            other = set(images.classes) ^ set(sets[0].classes)
+            raise ValueError(
+                f"{root} has other classes than {roots[0]}: {', '.join(sorted(other))} are only in "
+                "one of them"
+            )
+    return sets
 
 
 def _list_images(folder: Path) -> list[Path]:
