@@ -9,6 +9,9 @@ import typer
 import fedcof
 from fedcof.commands.demo import demo
 from fedcof.commands.federate import federate
+from fedcof.commands.report import report
+from fedcof.commands.reproduce import reproduce
+from fedcof.commands.train import train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,3 +38,6 @@ def _main(
 
 app.command()(demo)
 app.command()(federate)
+app.command()(reproduce)
+app.command()(report)
+app.command()(train)

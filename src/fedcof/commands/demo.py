@@ -33,7 +33,7 @@ def demo(
     from fedcof.experiments import evaluate
     from fedcof.methods import get_method
     from fedcof.progress import progress_bar
-    from fedcof.report import accuracy_vs_communication
+    from fedcof.report import MB, METHOD_TITLES, Point, accuracy_vs_communication
 
     with errors_for_people():
         train, test = fashion_mnist(images, seed=seed)
@@ -71,5 +71,10 @@ def demo(
             "rows": [asdict(result) for result in results],
         }
         results_path.write_text(json.dumps(document, indent=2) + "\n")
-        accuracy_vs_communication(results, str(table.title)).savefig(figure_path, dpi=150)
+        points = [
+            Point(METHOD_TITLES[one.method], one.wire_bytes / MB, 100 * one.accuracy)
+            for one in results
+        ]
+        figure = accuracy_vs_communication(points, str(table.title))
+        figure.savefig(figure_path, dpi=150, facecolor="white")
         console.print("saved:", *(f"\n  {path}" for path in (head_path, results_path, figure_path)))

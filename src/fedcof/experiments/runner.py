@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +28,7 @@ from fedcof.experiments.evaluate import Dealt, PrivacyStep, Sent, collect
 from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.participation import participate
-from fedcof.experiments.results import Results, Row
+from fedcof.experiments.results import Histogram, Results, Row, Skipped, partition_name
 from fedcof.heads import LinearHead
 from fedcof.methods import CCVR, Method
 from fedcof.progress import progress_bar
@@ -42,20 +43,14 @@ VERSIONS = {
     "scikit-learn": sklearn.__version__,
 }
 
+_SHOWN_CLIENTS = 20
+
 PRIVACY_STEPS: dict[str, Callable[[float], PrivacyStep]] = {}
 """The mechanisms behind `Noise` by name, each made from its epsilon."""
 
 
 class NotRunError(FedCOFError):
     """A setting cannot be run here; the text says why."""
-
-
-class Skipped(NamedTuple):
-    """Settings that were not run, and why."""
-
-    dataset: str
-    backbone: str
-    reason: str
 
 
 class Traffic(NamedTuple):
@@ -104,6 +99,14 @@ class _Federation:
         self.seed = seed
         self._sent: dict[Hashable, Sent] = {}
         self._pooled: dict[Hashable, Any] = {}
+
+    def histogram(self) -> Histogram:
+        """Return the class counts of the first clients."""
+        first = islice(((client_id, labels) for client_id, _, labels in self.dealt), _SHOWN_CLIENTS)
+        return {
+            client_id: {str(label): count for label, count in Counter(labels.tolist()).items()}
+            for client_id, labels in first
+        }
 
     def measure(self, experiment: Experiment, setting: Setting) -> Row:
         """Return the measured columns of a row."""
@@ -214,8 +217,10 @@ def run(
     load: Callable[[str, str], FeatureSet],
     *,
     seeds: int | None = None,
-) -> list[Skipped]:
+) -> None:
     """Run what is not among the results yet, and add it to them row by row.
+
+    What cannot be run is kept beside them with the reason.
 
     Parameters
     ----------
@@ -225,11 +230,6 @@ def run(
         From the names of a data set and a backbone to their features.
     seeds : int, optional
         Default: the experiment's.
-
-    Returns
-    -------
-    list of Skipped
-        What could not be run.
     """
     skipped: list[Skipped] = []
     for (dataset, backbone), settings in groupby(experiment.settings(), key=lambda s: s[:2]):
@@ -251,12 +251,15 @@ def run(
                 for (split, seed), group in groupby(pending, key=itemgetter(0)):
                     with or_skip():
                         federation = _Federation(source, split, seed)
+                        if seed == 0:
+                            name = partition_name({"dataset": dataset} | asdict(split))
+                            results.keep_histogram(name, federation.histogram())
                         for _, setting in group:
                             with or_skip():
                                 row = row_of(experiment, setting, seed)
                                 results.append(row | federation.measure(experiment, setting))
                             advance(1)
-    return list(dict.fromkeys(skipped))
+    results.skip(experiment.name, list(dict.fromkeys(skipped)))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, get_args
@@ -9,6 +10,7 @@ from typing import ClassVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedcof.errors import FewMeansWarning
 from fedcof.heads import LinearHead, solve_head
 from fedcof.methods.base import Method, check_at_least, check_two_classes
 from fedcof.scatter import ClassStatistics, Scatter, ScatterParts
@@ -28,9 +30,7 @@ class FedCOF(Method[ClassMeans]):
     shrinkage : float, default 1.0
         gamma, added to the diagonal of every class's covariance.
     scatter : {"within", "between", "both"}, default "within"
-        Which scatter goes into G beside ``N mu_g mu_g^T``; the paper's ablation. Between-class
-        scatter alone has the rank of the classes and gets no shrinkage, which belongs to the
-        covariances.
+        Which scatter goes into G beside ``N mu_g mu_g^T`` and the shrinkage; the paper's ablation.
     means_per_class : int, default 1
         How many means of disjoint random sets a client sends for a class (appendix D).
 
@@ -80,8 +80,22 @@ class FedCOF(Method[ClassMeans]):
         )
 
     def pool(self, parts: Sequence[ClassMeans]) -> Scatter:
-        """Return the scatter that the means tell."""
-        return ClassStatistics.of(parts).scatter()
+        """Return the scatter that the means tell.
+
+        Warns
+        -----
+        FewMeansWarning
+            If no class has two means, as from one client: all that is left is the shrinkage.
+        """
+        statistics = ClassStatistics.of(parts)
+        if statistics.means_per_class.max() < 2:
+            warnings.warn(
+                "every class has one mean, so no covariance can be estimated and only the "
+                "shrinkage is left: let clients send several means (means_per_class)",
+                FewMeansWarning,
+                stacklevel=3,
+            )
+        return statistics.scatter()
 
     def fit(self, pooled: Scatter) -> LinearHead:
         """Return the solution of eq. classifier-init."""

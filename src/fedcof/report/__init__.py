@@ -1,5 +1,6 @@
-"""Figures of results."""
+"""Results as tables, figures and one page."""
 
-from fedcof.report.figures import accuracy_vs_communication
+from fedcof.report.figures import MB, Point, accuracy_vs_communication
+from fedcof.report.tables import METHOD_TITLES, tabulate
 
-__all__ = ["accuracy_vs_communication"]
+__all__ = ["MB", "METHOD_TITLES", "Point", "accuracy_vs_communication", "tabulate"]

@@ -1,0 +1,80 @@
+"""``fedcof reproduce``: a table or figure of the paper, ours beside the paper's."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table as RichTable
+
+from fedcof.commands.shared import console, error_console, errors_for_people
+
+if TYPE_CHECKING:
+    from fedcof.report.tables import Table
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The paper's label; see --list.")] = "",
+    *,
+    dataset: Annotated[
+        str, typer.Option(help="One data set, be it among the paper's or not. Default: all.")
+    ] = "",
+    backbone: Annotated[
+        str, typer.Option(help="One backbone, be it among the paper's or not. Default: all.")
+    ] = "",
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds. Default: as the paper.")
+    ] = None,
+    data: Annotated[
+        str,
+        typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'."),
+    ] = "data",
+    out: Annotated[Path, typer.Option(help="Folder for results; the same one again goes on.")] = (
+        Path("runs")
+    ),
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+) -> None:
+    """Run an experiment of the paper and print our numbers beside the paper's."""
+    from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
+    from fedcof.report.tables import tabulate
+
+    with errors_for_people():
+        if list_ or not name:
+            listing = RichTable("name", "what it shows", "data sets", box=None)
+            for experiment in EXPERIMENTS.values():
+                datasets = dict.fromkeys(one.dataset for one in experiment.settings())
+                listing.add_row(experiment.name, experiment.title, ", ".join(datasets))
+            console.print(listing)
+            return
+        experiment = get_experiment(name).on(dataset or None, backbone or None)
+        results = Results(out)
+        run(experiment, results, partial(load_features, data=data), seeds=seeds)
+        wanted = {(one.dataset, one.backbone) for one in experiment.settings()}
+        rows = [
+            row
+            for row in results.rows(experiment.name)
+            if (row["dataset"], row["backbone"]) in wanted
+            and (seeds is None or row["seed"] < seeds)
+        ]
+        if rows:
+            console.print(_as_rich(tabulate(experiment, rows), experiment.title))
+        for note in experiment.notes if rows else ():
+            console.print(f"note: {note}", highlight=False)
+        for what in results.skipped()[experiment.name]:
+            error_console.print(
+                f"skipped {what.dataset}, {what.backbone}: {what.reason}", highlight=False
+            )
+        if not rows:
+            raise typer.Exit(1)
+        console.print(f"results: {results.path}")
+
+
+def _as_rich(table: Table, title: str) -> RichTable:
+    shown = RichTable(title=title)
+    for position, name in enumerate(table.titles()):
+        shown.add_column(name, justify="right" if position >= len(table.columns) else "left")
+    for line in table.lines:
+        shown.add_row(*table.cells(line))
+    return shown

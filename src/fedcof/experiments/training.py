@@ -1,0 +1,259 @@
+"""A head trained further in one process: training-free rounds, then rounds of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.data import ImageSet, Partition
+from fedcof.errors import SummaryError
+from fedcof.experiments.evaluate import Dealt
+from fedcof.experiments.participation import appearances
+from fedcof.heads import LinearHead
+from fedcof.methods import Method, client_rng
+from fedcof.summaries import ClassMeans, Summary, from_bytes, merge
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fedcof.training import Round, Samples, State, TorchBackbone, TrainingSettings
+
+Mode = Literal["probe", "finetune", "prompt"]
+
+
+def training_free_rounds(
+    method: Method[Any], dealt: Dealt, settings: TrainingSettings
+) -> tuple[LinearHead, list[Round], list[Summary]]:
+    """Let clients appear round by round and send once, until all were seen (section 4.3).
+
+    Parameters
+    ----------
+    method : Method
+    dealt : Dealt
+    settings : TrainingSettings
+        For its participation and its seed.
+
+    Returns
+    -------
+    head : LinearHead
+        From all clients.
+    rounds : list of Round
+    summaries : list of Summary
+        What the clients sent.
+    """
+    from fedcof.training import Round
+
+    sent = []
+    for client_id, features, labels in dealt:
+        rng = client_rng(settings.seed, client_id)
+        sent.append(method.summarize(features, labels, client_id=client_id, rng=rng).to_bytes())
+    summaries = [from_bytes(data) for data in sent]
+    rng = np.random.default_rng([settings.seed, len(sent)])
+    seen: list[int] = []
+    rounds: list[Round] = []
+    head = None
+    for number, fresh in enumerate(appearances(len(sent), settings.participation, rng), start=1):
+        seen += fresh
+        if fresh or head is None:
+            head = _solve(method, [summaries[k] for k in seen])
+        rounds.append(
+            Round(
+                number=number,
+                stage="training-free",
+                accuracy=0.0
+                if head is None
+                else head.score(dealt.test_features, dealt.test_labels),
+                formula_bytes=sum(summaries[k].formula_bytes for k in seen),
+                wire_bytes=sum(len(sent[k]) for k in seen),
+                clients=len(fresh),
+            )
+        )
+    return method.solve(summaries), rounds, summaries
+
+
+def _solve(method: Method[Any], summaries: Sequence[Summary]) -> LinearHead | None:
+    try:
+        return method.solve(summaries)
+    except SummaryError:  # the first clients may hold one class between them
+        return None
+
+
+def deal_features(
+    train: ImageSet,
+    test: ImageSet,
+    partition: Partition,
+    backbone: TorchBackbone,
+    *,
+    device: str = "cpu",
+    advance: Callable[[int], None] = lambda steps: None,
+) -> Dealt:
+    """Return the features of images under a backbone in torch, dealt to clients."""
+    from fedcof.training import Images, outputs
+
+    features = [
+        np.concatenate(
+            list(
+                outputs(
+                    backbone.module.to(device),
+                    Images(images.images, backbone.preprocessing),
+                    advance,
+                )
+            )
+        )
+        for images in (train, test)
+    ]
+    return Dealt(features[0], train.labels, partition, features[1], test.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """A model, and the clients and the test set that it is trained and measured on.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        From inputs to logits.
+    clients : dict of str to Samples
+    test : Samples
+    classes : ndarray
+        The labels, in the order of the logits.
+    at_once : bool
+        Whether the clients are probed at once.
+    """
+
+    model: nn.Module
+    clients: dict[str, Samples]
+    test: Samples
+    classes: NDArray[Any]
+    at_once: bool
+
+    def train(self, settings: TrainingSettings, **options: Any) -> tuple[State, list[Round]]:
+        """Train with Flower's strategies; the options go to `fedcof.federation.training.train`."""
+        from fedcof.federation.training import train
+        from fedcof.federation.training_grid import InProcessGrid
+        from fedcof.training import accuracy, get_state, head_of, probe_clients, update_clients
+
+        start = get_state(self.model)
+        evaluate: Callable[[State], float]
+        if self.at_once and settings.optimizer == "sgd":
+            update: Any = partial(probe_clients, self.clients)
+            features, labels = np.asarray(self.test.inputs), self.test.labels.numpy()
+            every_class = np.arange(len(self.classes))
+
+            def evaluate(state: State) -> float:
+                return head_of(state, every_class).score(features, labels)
+        else:
+            update = partial(update_clients, self.model, self.clients)
+            evaluate = partial(accuracy, self.model, self.test)
+        grid = InProcessGrid(list(self.clients), update)
+        return train(grid, grid.nodes, start, settings, evaluate, **options)
+
+
+def probing(dealt: Dealt, head: LinearHead) -> Federation:
+    """Return clients that train a head on their features.
+
+    Raises
+    ------
+    HeadError
+        If the head does not fit the features or the labels.
+    """
+    import torch
+
+    from fedcof.training import Classifier, Samples, check_head
+
+    check_head(head, dealt.features.shape[1], np.concatenate([dealt.labels, dealt.test_labels]))
+
+    def samples(features: NDArray[Any], labels: NDArray[Any]) -> Samples:
+        index = np.searchsorted(head.classes, labels)
+        return Samples(
+            torch.from_numpy(np.ascontiguousarray(features, np.float32)), torch.from_numpy(index)
+        )
+
+    return Federation(
+        model=Classifier(torch.nn.Identity(), head),
+        clients={client_id: samples(*own) for client_id, *own in dealt},
+        test=samples(dealt.test_features, dealt.test_labels),
+        classes=head.classes,
+        at_once=True,
+    )
+
+
+def on_images(
+    train: ImageSet,
+    test: ImageSet,
+    partition: Partition,
+    backbone: TorchBackbone,
+    head: LinearHead,
+    *,
+    pool_size: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> Federation:
+    """Return clients that train on their images: all of the network, or prompts and head.
+
+    Parameters
+    ----------
+    train, test : ImageSet
+    partition : Partition
+        Of the images to train on.
+    backbone : TorchBackbone
+    head : LinearHead
+        The start.
+    pool_size : int, optional
+        Number of prompts of a ViT, which is frozen then. Default: none, and all is trained.
+    seed : int, default 0
+        Draws the prompts.
+    device : str, default "cpu"
+        Where torch computes.
+
+    Raises
+    ------
+    HeadError
+        If the head does not fit the backbone or the labels.
+    """
+    import torch
+
+    from fedcof.training import Classifier, Images, PromptedViT, Samples, check_head
+
+    check_head(head, backbone.dim, np.concatenate([train.labels, test.labels]))
+    network: Any = backbone.module
+    if pool_size is not None:
+        network = PromptedViT(backbone, pool_size=pool_size, seed=seed)
+
+    def samples(images: ImageSet) -> Samples:
+        index = np.searchsorted(head.classes, images.labels)
+        return Samples(Images(images.images, backbone.preprocessing), torch.from_numpy(index))
+
+    return Federation(
+        model=Classifier(network, head).to(device),
+        clients={name: samples(train.subset(rows)) for name, rows in partition if len(rows)},
+        test=samples(test),
+        classes=head.classes,
+        at_once=False,
+    )
+
+
+def with_temperature(head: LinearHead, summaries: Sequence[Summary]) -> LinearHead:
+    """Return a head at the scale that fits the clients' means.
+
+    Raises
+    ------
+    ValueError
+        If the clients sent no means.
+    """
+    from fedcof.training import fit_temperature, scale
+
+    means = [summary for summary in summaries if isinstance(summary, ClassMeans)]
+    if not means:
+        raise ValueError("the temperature is fitted on class means; this method sends none")
+    factor = fit_temperature(head, merge(means))
+    provenance = head.provenance and replace(
+        head.provenance,
+        hyperparameters={**head.provenance.hyperparameters, "temperature": factor},
+    )
+    return replace(scale(head, factor), provenance=provenance)

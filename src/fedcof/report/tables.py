@@ -1,0 +1,195 @@
+"""Results of many seeds as a table, ours beside the paper's."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedcof.experiments import METRICS, Experiment, Row
+
+METHOD_TITLES = {
+    "fedncm": "FedNCM",
+    "fed3r": "Fed3R",
+    "fedcof": "FedCOF",
+    "fedcof-oracle": "FedCOF oracle",
+    "fedcof-diagonal": "FedCOF, diagonal",
+    "fedcof-spherical": "FedCOF, spherical",
+    "ccvr": "CCVR",
+}
+COLUMN_TITLES = {
+    "dataset": "data set",
+    "backbone": "backbone",
+    "clients": "clients",
+    "alpha": "α",
+    "noise": "noise",
+    "epsilon": "ε",
+    "method": "method",
+}
+"""The columns of a setting, in the order in which they are shown."""
+
+_SERVER_DRAWS = ("samples_per_class", "max_iter", "ridge")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measured number over seeds and the paper's, in the metric's unit.
+
+    Parameters
+    ----------
+    mean, deviation : float
+        Over the seeds; the deviation is the sample's, None for one seed.
+    paper, paper_deviation : float or None
+        The paper's.
+    """
+
+    mean: float
+    deviation: float | None
+    paper: float | None
+    paper_deviation: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.paper is None else self.mean - self.paper
+
+
+@dataclass(frozen=True)
+class Line:
+    """One setting: its columns, as they are and as they are shown, and what was measured."""
+
+    setting: Mapping[str, Any]
+    shown: Mapping[str, str]
+    values: Mapping[str, Value]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lines of an experiment.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Keys of `COLUMN_TITLES`: the setting's columns that are shown.
+    metrics : tuple of str
+        Keys of `METRICS`.
+    with_paper : frozenset of str
+        The metrics for which the paper has a number here.
+    lines : list of Line
+    """
+
+    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    with_paper: frozenset[str]
+    lines: list[Line]
+
+    def titles(self) -> list[str]:
+        """Return the titles of all columns: the setting's, then ours and the paper's."""
+        titles = [COLUMN_TITLES[column] for column in self.columns]
+        for metric in self.metrics:
+            titles.append(METRICS[metric].title)
+            if metric in self.with_paper:
+                titles += ["paper", "difference"]
+        return titles
+
+    def cells(self, line: Line) -> list[str]:
+        """Return a line under `titles`."""
+        cells = [line.shown[column] for column in self.columns]
+        for metric in self.metrics:
+            value = line.values[metric]
+            cells.append(number(value.mean, metric, value.deviation))
+            if metric in self.with_paper:
+                cells.append(number(value.paper, metric, value.paper_deviation))
+                cells.append(signed(value.difference, metric))
+        return cells
+
+
+def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
+    """Group the rows of an experiment by setting and set them beside the paper's numbers."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    names = list(dict.fromkeys(name for row in rows for name in row if _is_setting(name, row)))
+    for row in rows:
+        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
+    settings = [dict(zip(names, group, strict=True)) for group in groups]
+    columns = tuple(
+        column
+        for column in COLUMN_TITLES
+        if column in ("dataset", "backbone", "method")
+        or len({setting.get(column) for setting in settings}) > 1
+    )
+    lines = [
+        Line(
+            setting=setting,
+            shown={column: show(column, setting) for column in columns},
+            values={
+                metric: _value(experiment, metric, group)
+                for metric in experiment.metrics
+                if metric in group[0]
+            },
+            rows=group,
+        )
+        for setting, group in zip(settings, groups.values(), strict=True)
+    ]
+    with_paper = frozenset(
+        metric for line in lines for metric, value in line.values.items() if value.paper is not None
+    )
+    return Table(columns, experiment.metrics, with_paper, lines)
+
+
+def _is_setting(name: str, row: Row) -> bool:
+    from fedcof.experiments import MEASURED
+
+    return name not in MEASURED and name not in ("experiment", "seed", "split")
+
+
+def _value(experiment: Experiment, metric: str, rows: Sequence[Row]) -> Value:
+    unit = METRICS[metric].unit
+    values = [row[metric] / unit for row in rows]
+    paper = next(
+        (cell for one in experiment.paper if one.metric == metric if (cell := one.find(rows[0]))),
+        (None, None),
+    )
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Value(statistics.fmean(values), deviation, *paper)
+
+
+def show(column: str, setting: Mapping[str, Any]) -> str:
+    """Return what a column of a setting says to a person."""
+    value = setting.get(column)
+    if column == "method":
+        return method_title(setting)
+    if value is None:
+        return "by " + setting["column"] if column == "clients" and setting.get("column") else "–"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def method_title(setting: Mapping[str, Any]) -> str:
+    """Return a method's name with the settings that tell it from its neighbours."""
+    title = METHOD_TITLES.get(setting["method"], setting["method"])
+    details = []
+    if (gamma := setting.get("shrinkage")) is not None:
+        details.append(f"γ {gamma:g}")
+    if setting.get("scatter") not in (None, "within"):
+        details.append({"between": "G_btw", "both": "G_btw + G_with"}[setting["scatter"]])
+    if (means := setting.get("means_per_class") or 1) > 1:
+        details.append(f"{means} means")
+    return ", ".join([title, *details])
+
+
+def number(value: float | None, metric: str, deviation: float | None = None) -> str:
+    """Return a number of a metric, ``mean ± deviation`` where there is one."""
+    if value is None:
+        return "–"
+    text = format(value, METRICS[metric].format)
+    if deviation is None:
+        return text
+    return f"{text} ± {format(deviation, METRICS[metric].format)}"
+
+
+def signed(value: float | None, metric: str) -> str:
+    """Return a difference with its sign, a true minus included."""
+    if value is None:
+        return "–"
+    return format(value, "+" + METRICS[metric].format).replace("-", "\N{MINUS SIGN}")
