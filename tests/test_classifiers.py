@@ -75,6 +75,7 @@ def test_two_classes_have_one_score_and_a_positive_one_is_the_second(classifier,
     np.testing.assert_array_equal(np.where(decision > 0, "yes", "no"), fitted.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore::fedcof.FewMeansWarning")
 @every_classifier
 def test_clients_that_come_later_make_the_same_head(classifier, samples):
     X, y, clients = samples

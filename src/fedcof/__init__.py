@@ -7,7 +7,13 @@ summary, all that leaves it; ``method.solve(summaries)`` runs on the server and 
 
 from typing import TYPE_CHECKING, Any
 
-from fedcof.errors import FedCOFError, HeadError, SingularScatterWarning, SummaryError
+from fedcof.errors import (
+    FedCOFError,
+    FewMeansWarning,
+    HeadError,
+    SingularScatterWarning,
+    SummaryError,
+)
 from fedcof.heads import LinearHead, Provenance
 from fedcof.methods import (
     CCVR,
@@ -48,6 +54,7 @@ __all__ = [
     "FedCOFSpherical",
     "FedNCM",
     "FedNCMClassifier",
+    "FewMeansWarning",
     "HeadError",
     "LinearHead",
     "Method",

@@ -58,3 +58,7 @@ class SingularScatterWarning(UserWarning):
 
 class TrainingError(FedCOFError, RuntimeError):
     """Federated training cannot go on; the text says in which round and why."""
+
+
+class FewMeansWarning(UserWarning):
+    """No class has two means, so that no covariance can be estimated from them."""

@@ -261,7 +261,7 @@ def condition_number(scatter: NDArray[np.float64]) -> float:
 def rounding(largest: float, dim: int) -> float:
     """Return the size of an eigenvalue that rounding cannot tell from zero.
 
-    The usual ``dim * eps`` times the largest, but 10 eps at least: three were seen for dim 3.
+    The usual ``dim * eps`` times the largest, but 10 eps at least, for small matrices.
     """
     return float(max(dim, 10) * np.finfo(np.float64).eps * largest)
 

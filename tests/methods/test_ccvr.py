@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fedcof import CCVR, FedNCM
-from fedcof.summaries import ClassCovariances
+from fedcof.methods.ccvr import draw_features
+from fedcof.summaries import ClassCovariances, class_distributions
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def test_virtual_features_have_the_mean_and_the_covariance_of_their_class():
     summary = ClassCovariances(
         classes=[0], counts=[9], means=mean[None], covariances=covariance[None]
     )
-    (gaussian,) = CCVR().pool([summary])
-    drawn = gaussian.draw(n, np.random.default_rng(0))
+    (distribution,) = class_distributions([summary])
+    drawn = draw_features(distribution, n, np.random.default_rng(0))
     diagonal = np.diag(covariance)
     assert (np.abs(drawn.mean(axis=0) - mean) < 5 * np.sqrt(diagonal / n)).all()
     error = np.sqrt((covariance**2 + np.outer(diagonal, diagonal)) / n)

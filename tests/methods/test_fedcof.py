@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedcof import FedCOF, SingularScatterWarning, from_bytes, summarize
+from fedcof import FedCOF, FewMeansWarning, SingularScatterWarning, from_bytes, summarize
 
 
 def algorithm_1(means, counts, labels, gamma, scatter="within"):
@@ -113,3 +113,9 @@ def test_a_class_with_one_mean_takes_no_part_in_the_scatter(rng):
     other = summarize(rng.normal(size=(6, 3)), [0, 0, 0, 1, 1, 1], client_id="b")
     head = FedCOF().solve([one, other])
     np.testing.assert_allclose(head.weight, algorithm_1(*all_means([one, other]), 1.0), rtol=1e-10)
+
+
+def test_one_mean_for_every_class_is_said_since_no_covariance_comes_of_it(rng):
+    site = FedCOF().summarize(rng.normal(size=(6, 2)), [0, 0, 0, 1, 1, 1])
+    with pytest.warns(FewMeansWarning, match="let clients send several means"):
+        FedCOF().solve([site])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,23 +53,25 @@ class CCVR(Method[ClassCovariances]):
         """Return mean, count and covariance of every class."""
         return ClassCovariances.summarize(features, labels, client_id=client_id)
 
-    def pool(self, parts: Sequence[ClassCovariances]) -> list[_Gaussian]:
-        """Return the Gaussian of every class, in the order of the classes."""
-        return [_Gaussian.of(one) for one in class_distributions(parts)]
+    def pool(self, parts: Sequence[ClassCovariances]) -> Sequence[ClassCovariances]:
+        """Return the summaries; `fit` pools them class by class and never holds all matrices."""
+        return parts
 
-    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> list[_Gaussian]:
-        """Return the Gaussians of the samples."""
-        return self.pool([self.summarize(features, labels)])
+    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Sequence[ClassCovariances]:
+        """Return the moments of the samples."""
+        return [self.summarize(features, labels)]
 
-    def fit(self, pooled: list[_Gaussian]) -> LinearHead:
+    def fit(self, pooled: Sequence[ClassCovariances]) -> LinearHead:
         """Return the logistic regression on virtual features."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        classes = np.array([one.label for one in pooled])
+        classes = np.unique(np.concatenate([part.classes for part in pooled]))
         check_two_classes(classes)
         rng = np.random.default_rng(self.seed)
-        features = np.concatenate([one.draw(self.samples_per_class, rng) for one in pooled])
+        features = np.concatenate(
+            [draw_features(one, self.samples_per_class, rng) for one in class_distributions(pooled)]
+        )
         class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
         scale = features.std() or 1.0
         classifier = LogisticRegression(max_iter=self.max_iter)
@@ -83,21 +85,15 @@ class CCVR(Method[ClassCovariances]):
         return LinearHead(weight, classes, bias, Provenance(self.name, iterations=iterations))
 
 
-class _Gaussian(NamedTuple):
-    label: int | str
-    mean: NDArray[np.float64]
-    root: NDArray[np.float64]
+def draw_features(
+    distribution: ClassDistribution, samples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return Gaussian features, shape (samples, dim).
 
-    @classmethod
-    def of(cls, distribution: ClassDistribution) -> _Gaussian:
-        """Take the symmetric root: unlike eigenvectors, it does not turn with the last bits.
-
-        Eigenvalues below zero, of rounded covariances, count as zero.
-        """
-        values, vectors = linalg.eigh(distribution.covariance)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        return cls(distribution.label, distribution.mean, root)
-
-    def draw(self, samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return virtual features, shape (samples, dim)."""
-        return np.asarray(self.mean + rng.standard_normal((samples, len(self.mean))) @ self.root)
+    By the symmetric root: unlike eigenvectors, it does not turn with the last bits. Eigenvalues
+    below zero, of rounded covariances, count as zero.
+    """
+    values, vectors = linalg.eigh(distribution.covariance)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    noise = rng.standard_normal((samples, len(values)))
+    return np.asarray(distribution.mean + noise @ root)

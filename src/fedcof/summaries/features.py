@@ -28,10 +28,13 @@ def as_features(
         feature is not finite.
     """
     array, coded = np.asarray(features), as_labels(labels)
+    if array.dtype.kind in "iu":
+        array = array.astype(np.float64)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.ndim != 2 or array.shape[1] == 0:
         raise SummaryError("shape", f"features must be of shape (n, dim), these have {array.shape}")
     if array.dtype not in (np.float16, np.float32, np.float64):
-        raise SummaryError("dtype", f"features must be float16, 32 or 64, these are {array.dtype}")
+        raise SummaryError("dtype", f"features must be numbers, these are {array.dtype}")
     if len(array) != len(coded):
         raise SummaryError("labels", f"{len(array)} features but {len(coded)} labels")
     if len(array) == 0:
