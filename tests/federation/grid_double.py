@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedcof.federation.client_app import app
-from fedcof.federation.collecting import Plan
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings, serve
@@ -61,7 +61,8 @@ class GridDouble(Grid):
     """SuperNodes in this process, and a clock that goes on when the server sleeps.
 
     ``behave[node_id]`` takes the message and a function that answers honestly; it returns an
-    answer, an exception that pulling it raises, or the seconds that the honest answer takes.
+    answer, an exception that pulling it raises, the seconds that the honest answer takes, or a pair
+    of seconds and an answer.
     """
 
     nodes: dict[int, Any]
@@ -102,7 +103,9 @@ class GridDouble(Grid):
         behave = self.behave.get(node_id, lambda message, honest: honest())
         answer, due = behave(message, honest), self.time
         if isinstance(answer, int | float):
-            answer, due = honest(), self.time + answer
+            answer = (answer, honest())
+        if isinstance(answer, tuple):
+            answer, due = answer[1], self.time + answer[0]
         self._answers[message_id] = (due, answer)
         return message_id
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flwr.cli.config_utils import load_and_validate
 
-from fedcof.federation.collecting import Plan
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings
 from fedcof.methods import METHODS, FedCOF

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedcof.data import by_column
 from fedcof.experiments import Dealt, evaluate
-from fedcof.federation.collecting import Plan
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import HEAD, STORE, Settings, TooFewClientsError, serve
@@ -268,6 +268,18 @@ def test_supernode_that_dies_once_is_asked_again(clients, expected, tmp_path):
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
 
+def test_supernode_that_fails_two_times_of_three_answers_for_all_in_the_end(expected, tmp_path):
+    clients, calls = make_clients(20), []
+
+    def behave(message, honest):
+        calls.append(message)
+        return honest() if len(calls) % 3 == 0 else fail(message, 8)
+
+    _, report = run(GridDouble({1: clients}, {1: behave}), tmp_path)
+    assert report.answered == set(clients)
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
 # Time
 
 
@@ -295,6 +307,21 @@ def test_late_answer_counts_and_is_named(clients, expected, tmp_path):
     grid = GridDouble(one_each(clients), {3: slow(90, times=2)})
     _, report = run(grid, tmp_path)
     assert report.late == {"c002"}
+    assert report.missing == {}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_late_fault_does_not_count_against_a_supernode_again(clients, expected, tmp_path):
+    delayed = [(70, 3), (55, None)]
+
+    def behave(message, honest):
+        if message.metadata.message_type == "query.describe":
+            return honest()
+        seconds, code = delayed.pop(0)
+        return (seconds, fail(message, code) if code else honest())
+
+    plan = Plan(timeout=60, attempts=2)
+    _, report = run(GridDouble(one_each(clients), {3: behave}), tmp_path, plan=plan)
     assert report.missing == {}
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
@@ -409,6 +436,47 @@ def test_supernode_that_joins_later_is_asked_in_another_round(clients, expected,
     grid.at[10] = grid.offline.clear
     _, report = run(grid, tmp_path)
     assert report.rounds == 2
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_is_slow_to_name_its_clients_is_waited_for_once(clients, expected, tmp_path):
+    """Its two answers, the first of them late, are one SuperNode."""
+    nodes = {1: without(clients, "c000"), 2: {"c000": clients["c000"]}}
+    delays = {1: [70, 30, 1], 2: [0, 55]}
+    behave = {n: lambda message, honest, its=delays[n]: its.pop(0) for n in nodes}
+    _, report = run(GridDouble(nodes, behave), tmp_path, plan=Plan(timeout=60, min_clients=6))
+    assert delays == {1: [], 2: []}
+    assert report.nodes == {}
+    assert report.shared == set()
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_does_not_name_its_clients_in_time_is_named(clients, tmp_path):
+    grid = GridDouble(one_each(clients), {3: lambda message, honest: 1e9})
+    _, report = run(grid, tmp_path)
+    assert report.nodes == {3: "has not named its clients in time"}
+    assert report.answered == set(clients) - {"c002"}
+
+
+def test_client_given_up_whose_supernode_comes_back_between_rounds_is_asked_again(
+    clients, expected, tmp_path
+):
+    grid = GridDouble(one_each(clients))
+
+    def dies(message, honest):
+        if message.metadata.message_type == "query.describe":
+            return honest()
+        grid.offline.add(3)
+        return fail(message, 5)
+
+    def joins():
+        grid.nodes[99] = {"c002": clients["c002"]}
+
+    grid.behave[3] = dies
+    grid.behave[99] = lambda message, honest: 3
+    grid.at[58.5] = joins
+    _, report = run(grid, tmp_path, plan=Plan(fraction=0.9, timeout=60))
+    assert report.missing == {}
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from grid_double import GridDouble, run
 
-from fedcof.federation.collecting import Plan
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings, parse_classes
 from fedcof.methods import Fed3R, FedCOF

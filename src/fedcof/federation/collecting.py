@@ -24,6 +24,7 @@ import numpy as np
 
 from fedcof.errors import SummaryError
 from fedcof.federation.admission import Admission
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, AnswerError, Job, Record, Roster
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
@@ -47,66 +48,6 @@ class Grid(Protocol):
 
     def answer(self, question_id: str) -> Record | Fault | None:
         """Return the answer to a question, None while there is none."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Whom to ask, and how long to wait.
-
-    Parameters
-    ----------
-    fraction : float, default 1.0
-        Share of the known clients that a round asks.
-    rounds : int, default 0
-        Number of rounds; 0: until every known client has been asked.
-    quorum : int, default 0
-        Number of summaries that are enough; 0: wait for all.
-    min_clients : int, default 1
-        Number of clients to wait for before the first round.
-    timeout : float, default 600.0
-        Seconds to wait for an answer, for the clients to be there at the start, and for a SuperNode
-        that went offline.
-    attempts : int, default 3
-        Faults in a row, with one client in the question, after which a SuperNode is given up.
-    max_message : int, default 32 MiB
-        Bytes of summaries in one answer.
-    max_clients : int, default 1,000,000
-        Number of clients of the federation.
-    max_classes : int, default 100,000
-        Number of classes of the federation.
-
-    Raises
-    ------
-    ValueError
-        If one makes no sense.
-    """
-
-    fraction: float = 1.0
-    rounds: int = 0
-    quorum: int = 0
-    min_clients: int = 1
-    timeout: float = 600.0
-    attempts: int = 3
-    max_message: int = 32 << 20
-    max_clients: int = 1_000_000
-    max_classes: int = 100_000
-
-    def __post_init__(self) -> None:
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction must be above 0 and at most 1, it is {self.fraction}")
-        if not 0 < self.timeout < math.inf:
-            raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
-        for name, least in (
-            ("rounds", 0),
-            ("quorum", 0),
-            ("min_clients", 1),
-            ("attempts", 1),
-            ("max_message", 1),
-            ("max_clients", 1),
-            ("max_classes", 1),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, it is {getattr(self, name)}")
 
 
 @dataclass(eq=False)
@@ -214,12 +155,15 @@ class Collector:
         self._turn()
         while self._now() < deadline and (self._undescribed() or not done()):
             self._turn()
+        for node_id in self._undescribed():
+            self.report.nodes[node_id] = "has not named its clients in time"
 
-    def _undescribed(self) -> bool:
-        return any(
-            node.online and node.clients is None and not node.given_up
-            for node in self._nodes.values()
-        )
+    def _undescribed(self) -> list[int]:
+        return [
+            node_id
+            for node_id, node in self._nodes.items()
+            if node.online and node.clients is None and not node.given_up
+        ]
 
     def _open_round(self) -> bool:
         """Choose the clients to ask next; return whether there are any."""
@@ -227,7 +171,7 @@ class Collector:
         if self._enough():
             return False
         if self.report.rounds == 0 and (left := set().union(*asked) - self._accepted):
-            self._pending = left  # of a run before this one
+            self._pending |= left  # of a run before this one
         elif self._plan.rounds and len(asked) >= self._plan.rounds:
             return False
         else:
@@ -237,9 +181,9 @@ class Collector:
             unasked = sorted(known.difference(*asked) - self._accepted)
             size = min(len(unasked), math.ceil(self._plan.fraction * len(known)))
             rng = np.random.default_rng([self._seed, len(asked)])
-            chosen = rng.permutation(len(unasked))[:size]
-            self._pending = {unasked[i] for i in chosen}
-            self._store.open_round(len(asked) + 1, self._pending)
+            chosen = {unasked[i] for i in rng.permutation(len(unasked))[:size]}
+            self._store.open_round(len(asked) + 1, chosen)
+            self._pending |= chosen
         self.report.rounds += bool(self._pending)
         return bool(self._pending)
 
@@ -323,7 +267,10 @@ class Collector:
         node = self._nodes[question.node_id]
         if question.action == DESCRIBE:
             room = self._plan.max_clients - len(self._holders)
-            self._describe(node, Roster.from_record(record, limit=room))
+            roster = Roster.from_record(record, limit=room)
+            if node.clients is None:  # else this is the late answer to an earlier question
+                self.report.nodes.pop(question.node_id, None)
+                self._describe(node, roster)
             return
         answer = Answer.from_record(record, limit=self._plan.max_message)
         wanted = set(question.clients)
@@ -381,8 +328,10 @@ class Collector:
     def _fault(self, question: _Question, reason: str) -> None:
         node = self._nodes[question.node_id]
         self._faults.update(question.clients)
-        node.share = max(1, len(question.clients) // 2)
-        node.strikes += len(question.clients) <= 1
+        if len(question.clients) > 1:
+            node.share = len(question.clients) // 2
+        else:
+            node.strikes += 1
         if node.strikes >= self._plan.attempts:
             node.given_up = reason
             self.report.nodes[question.node_id] = reason

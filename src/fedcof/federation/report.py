@@ -70,6 +70,7 @@ class CollectionReport:
 
     def refuse(self, client_id: str, reason: str) -> None:
         """Note a client without a summary that counts."""
+        self.missing.pop(client_id, None)
         self.refused[client_id] = reason
 
     def __str__(self) -> str:

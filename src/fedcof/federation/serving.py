@@ -10,7 +10,8 @@ from typing import Any
 
 from fedcof.errors import FedCOFError
 from fedcof.federation.admission import Admission
-from fedcof.federation.collecting import Collector, Grid, Plan
+from fedcof.federation.collecting import Collector, Grid
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data import Partition
-from fedcof.federation.collecting import Plan
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.serving import Settings, serve
