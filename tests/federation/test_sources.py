@@ -112,12 +112,20 @@ def test_parquet_file_of_features(tmp_path):
 
 
 @pytest.mark.parametrize("wrap", [lambda image: image, lambda image: {"bytes": image, "path": ""}])
-def test_parquet_file_of_images(wrap, tmp_path):
+def test_parquet_file_of_images_is_labelled_by_names(wrap, tmp_path):
     images = [b"one", b"two\0"]
-    source = parquet(tmp_path / "a.parquet", image=list(map(wrap, images)), label=["cat", "dog"])
+    source = parquet(tmp_path / "a.parquet", image=list(map(wrap, images)), label=["dog", "cat"])
     data, labels = load_clients(source, context())["node-7"]
     assert list(data) == images
-    assert labels.tolist() == ["cat", "dog"]
+    assert labels.tolist() == ["dog", "cat"]
+
+
+def test_parquet_file_of_images_of_several_clients(tmp_path):
+    columns = {"image": [b"1", b"2", b"3"], "label": [0, 1, 0], "client": ["b", "a", "b"]}
+    clients = load_clients(parquet(tmp_path / "a.parquet", **columns), context())
+    data, labels = clients["b"]
+    assert list(data) == [b"1", b"3"]
+    assert labels.tolist() == ["0", "0"]
 
 
 def test_path_with_a_colon_is_a_path(tmp_path):

@@ -9,8 +9,9 @@ function               called with Flower's ``Context``; returns ``(data, labels
 ``.npz`` file          arrays ``features`` or ``images``, ``labels``, and where the rows belong to
                        several clients ``clients``, the id of each row's client
 folder of ``.npy``     the same arrays as files, read from disk as they are needed
-``.parquet`` file      the same as columns; also ``image``, ``label`` and ``client``, and images as
-                       Hugging Face stores them. Needs pyarrow.
+``.parquet`` file      columns ``features``, ``labels`` and perhaps ``clients``; or images as
+                       `fedcof.data.arrow.read_images` takes them, labelled by the names of their
+                       classes, and perhaps ``clients``
 other folder           images of one client, one sub-folder a class, whose name is the label
 =====================  =============================================================================
 
@@ -22,15 +23,18 @@ imported only for images.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import SummaryError
+
+if TYPE_CHECKING:
+    from fedcof.data import ImageSet
 
 Data = Any
 Clients = Mapping[str, tuple[Data, Any]]
@@ -88,35 +92,16 @@ def read_clients(path: Path, name: str) -> Clients:
         with np.load(path) as arrays:
             clients = _by_client({key: arrays[key] for key in arrays.files})
     elif path.suffix == ".parquet":
-        clients = _by_client(_read_parquet(path))
+        clients = _read_parquet(path)
     elif (path / "labels.npy").exists():
         clients = _read_npy_folder(path)
     elif path.is_dir():
         from fedcof.data import image_folder
 
-        images = image_folder(path)
-        clients = {_NAMELESS: (images.images, np.array(images.classes)[images.labels])}
+        clients = _images_by_client(image_folder(path))
     else:
         raise SummaryError("no-data", f"{path} is no folder, .npz or .parquet file")
     return {name: clients[_NAMELESS]} if _NAMELESS in clients else clients
-
-
-def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(path)
-    arrays = {}
-    for name in table.column_names:
-        column = table[name].to_pylist()
-        if name == "features":
-            arrays[name] = np.array(column, dtype=np.float32)
-        elif name in ("image", "images"):
-            arrays["images"] = np.array(
-                [cell["bytes"] if isinstance(cell, dict) else cell for cell in column], dtype=object
-            )
-        elif name in ("label", "labels", "client", "clients"):
-            arrays[f"{name.removesuffix('s')}s"] = np.array(column)
-    return arrays
 
 
 @lru_cache(maxsize=1)  # the worker of a simulation answers for one node after the other
@@ -125,26 +110,56 @@ def _read_npy_folder(path: Path) -> Clients:
     return _by_client(arrays)
 
 
+def _read_parquet(path: Path) -> Clients:
+    import pyarrow.parquet
+
+    if "features" not in pyarrow.parquet.read_schema(path).names:
+        from fedcof.data.arrow import read_images
+
+        return _images_by_client(read_images([path]))
+    columns = pyarrow.parquet.read_table(path).to_pydict()
+    features = np.array(columns.pop("features"), dtype=np.float32)
+    others = {f"{name.removesuffix('s')}s": np.array(values) for name, values in columns.items()}
+    return _by_client({"features": features, **others})
+
+
 def _by_client(arrays: Mapping[str, NDArray[Any]]) -> Clients:
     data = arrays["features"] if "features" in arrays else arrays["images"]
+    labels = arrays["labels"]
     if "clients" not in arrays:
-        return {_NAMELESS: (data, arrays["labels"])}
-    clients = np.asarray(arrays["clients"])
-    order = np.argsort(clients, kind="stable")
-    names, starts = np.unique(clients[order], return_index=True)
-    rows = zip(map(str, names), np.split(order, starts[1:]), strict=True)
-    return Rows(data, arrays["labels"], dict(rows))
+        return {_NAMELESS: (data, labels)}
+    return Rows(arrays["clients"], lambda rows: (data[rows], labels[rows]))
+
+
+def _images_by_client(images: ImageSet) -> Clients:
+    labels = np.array(images.classes)[images.labels]
+    clients = images.columns.get("clients", images.columns.get("client"))
+    if clients is None:
+        return {_NAMELESS: (images.images, labels)}
+    return Rows(clients, lambda rows: (images.subset(rows).images, labels[rows]))
 
 
 class Rows(Mapping[str, tuple[Data, Any]]):
-    """Clients as rows of shared arrays."""
+    """Clients as rows of a table.
 
-    def __init__(self, data: Data, labels: Any, rows: Mapping[str, NDArray[np.int64]]) -> None:
-        self._data, self._labels, self._rows = data, labels, rows
+    Parameters
+    ----------
+    clients : (n,) array of str or int
+        The client of every row.
+    take : callable
+        Returns data and labels of an array of rows.
+    """
+
+    def __init__(
+        self, clients: NDArray[Any], take: Callable[[NDArray[np.int64]], tuple[Data, Any]]
+    ) -> None:
+        order = np.argsort(clients, kind="stable")
+        names, starts = np.unique(clients[order], return_index=True)
+        self._rows = dict(zip(map(str, names), np.split(order, starts[1:]), strict=True))
+        self._take = take
 
     def __getitem__(self, client_id: str) -> tuple[Data, Any]:
-        rows = self._rows[client_id]
-        return self._data[rows], self._labels[rows]
+        return self._take(self._rows[client_id])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
