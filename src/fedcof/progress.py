@@ -1,7 +1,8 @@
 """The one style of progress bar: description, bar, count, rate, time left."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -27,10 +28,17 @@ class _RateColumn(ProgressColumn):
         return Text(f"{rate} {self.unit}/s", style="progress.data.speed")
 
 
+class Advance(Protocol):
+    """Moves a progress bar."""
+
+    def __call__(self, steps: int, description: str | None = None, /) -> None:
+        """Count ``steps`` more as done; say something else before the bar, if given."""
+
+
 @contextmanager
 def progress_bar(
     description: str, total: int | None, *, unit: str, console: Console | None = None
-) -> Iterator[Callable[[int], None]]:
+) -> Iterator[Advance]:
     """Show a progress bar while the block runs.
 
     Parameters
@@ -46,7 +54,7 @@ def progress_bar(
 
     Yields
     ------
-    callable
+    Advance
         ``advance(steps)``, to call after ``steps`` more steps are done.
 
     Examples
@@ -63,4 +71,8 @@ def progress_bar(
     )
     with Progress(*columns, console=console or Console(stderr=True)) as progress:
         task = progress.add_task(description, total=total)
-        yield lambda steps: progress.advance(task, steps)
+
+        def advance(steps: int, description: str | None = None, /) -> None:
+            progress.update(task, advance=steps, description=description)
+
+        yield advance

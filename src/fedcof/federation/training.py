@@ -8,6 +8,7 @@ What a strategy computes is left to it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -118,7 +119,7 @@ def train(
     strategy, state = make_strategy(settings), start
     rounds = [*history, _start(history, evaluate(start))]
     if checkpoint is not None and checkpoint.exists():
-        state, rounds = _load(checkpoint, settings, strategy)
+        state, rounds = _load(checkpoint, settings, start, strategy)
     for one in rounds:
         on_round(one)
     first = len(history) + 1
@@ -161,7 +162,14 @@ def train(
         if checkpoint is not None and (
             server_round % checkpoint_every == 0 or server_round == settings.rounds
         ):
-            _save(checkpoint, settings, state, strategy, rounds)
+            arrays = {f"state/{name}": value for name, value in state.items()}
+            metadata = {
+                "kind": _KIND,
+                "settings": asdict(settings),
+                "start": _digest(start),
+                "rounds": [asdict(one) for one in rounds],
+            }
+            write_atomically(checkpoint, encode(arrays | optimizer_state(strategy), metadata))
     return state, rounds
 
 
@@ -217,24 +225,16 @@ def _finite(state: State, server_round: int) -> State:
     return state
 
 
-def _save(
-    path: Path,
-    settings: TrainingSettings,
-    state: State,
-    strategy: FedAvg,
-    rounds: Sequence[Round],
-) -> None:
-    arrays = {f"state/{name}": value for name, value in state.items()}
-    arrays |= optimizer_state(strategy)
-    metadata = {
-        "kind": _KIND,
-        "settings": asdict(settings),
-        "rounds": [asdict(one) for one in rounds],
-    }
-    write_atomically(path, encode(arrays, metadata))
+def _digest(state: State) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(state.items()):
+        digest.update(name.encode() + value.tobytes())
+    return digest.hexdigest()
 
 
-def _load(path: Path, settings: TrainingSettings, strategy: FedAvg) -> tuple[State, list[Round]]:
+def _load(
+    path: Path, settings: TrainingSettings, start: State, strategy: FedAvg
+) -> tuple[State, list[Round]]:
     try:
         arrays, metadata = decode(path.read_bytes())
     except CorruptBytesError as error:
@@ -246,6 +246,8 @@ def _load(path: Path, settings: TrainingSettings, strategy: FedAvg) -> tuple[Sta
         for name, value in metadata["settings"].items()
         if name != "rounds" and value != getattr(settings, name)
     }
+    if metadata["start"] != _digest(start):
+        other["start"] = "another model"
     if other:
         raise TrainingError(
             f"{path} is of a run with {other}; give the same settings, or another folder"

@@ -52,7 +52,6 @@ def make_strategy(settings: TrainingSettings) -> FedAvg:
     """Return the strategy, for all nodes of the grid that it is given: the caller chooses them."""
     every_node: dict[str, Any] = {
         "fraction_train": 1.0,
-        "fraction_evaluate": 0.0,
         "min_train_nodes": 1,
         "min_available_nodes": 1,
     }

@@ -10,6 +10,7 @@ from fedcof.training.local import (
     accuracy,
     get_state,
     local_update,
+    outputs,
     set_state,
     update_clients,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "head_of",
     "load_history",
     "local_update",
+    "outputs",
     "pfpt_bytes",
     "probe_clients",
     "random_head",

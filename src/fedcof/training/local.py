@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -166,16 +166,22 @@ def update_clients(
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, state: State, samples: Samples) -> float:
+def outputs(
+    model: nn.Module, inputs: Inputs, advance: Callable[[int], None] = lambda steps: None
+) -> Iterator[NDArray[np.float32]]:
+    """Yield what a model gives for inputs, batch by batch, in order."""
+    model.eval()
+    device = next(model.parameters()).device
+    for rows in np.array_split(np.arange(len(inputs)), -(-len(inputs) // _EVALUATION_BATCH)):
+        yield model(inputs[rows].to(device)).cpu().numpy()
+        advance(len(rows))
+
+
+def accuracy(model: nn.Module, samples: Samples, state: State) -> float:
     """Return the share of the samples that the model gets right, from 0 to 1."""
     set_state(model, state)
-    model.eval()
-    device = next(iter(trainable(model).values())).device
-    right = 0
-    for rows in np.array_split(np.arange(len(samples)), -(-len(samples) // _EVALUATION_BATCH)):
-        predicted = model(samples.inputs[rows].to(device)).argmax(dim=1).cpu()
-        right += int((predicted == samples.labels[rows]).sum())
-    return right / len(samples)
+    predicted = np.concatenate([batch.argmax(axis=1) for batch in outputs(model, samples.inputs)])
+    return float(np.mean(predicted == samples.labels.numpy()))
 
 
 def _optimizer(

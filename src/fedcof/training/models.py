@@ -118,11 +118,11 @@ class Images:
     def __init__(
         self, sources: Sequence[ImageSource] | NDArray[np.uint8], preprocessing: Preprocessing
     ) -> None:
-        self.sources = sources
-        self.preprocessing = preprocessing
+        self._sources = sources
+        self._preprocessing = preprocessing
 
     def __len__(self) -> int:
-        return len(self.sources)
+        return len(self._sources)
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor:
         """Return a (batch, 3, size, size) float32 tensor."""
@@ -131,7 +131,7 @@ class Images:
         return torch.from_numpy(np.stack(prepared))
 
     def _prepare(self, row: int) -> NDArray[np.float32]:
-        return self.preprocessing(read_image(self.sources[row]))
+        return self._preprocessing(read_image(self._sources[row]))
 
 
 class _Fire(nn.Module):

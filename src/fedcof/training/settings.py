@@ -13,7 +13,7 @@ ADAPTIVE = ("fedadam", "fedyogi", "fedadagrad")
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The settings of a training run; the defaults are those of the paper's linear probing.
+    """The settings of a training run; the defaults are the paper's linear probing from FedCOF.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class TrainingSettings:
         How often a client goes through its samples in a round.
     batch_size : int, default 64
         Samples a step; the last batch, or the only one of a small client, may be smaller.
-    client_lr : float, default 0.01
+    client_lr : float, default 0.001
         Learning rate of the clients.
     server_lr : float, default 1.0
         Learning rate of the server; FedAvg, FedProx and PFPT know 1 only.
@@ -49,7 +49,7 @@ class TrainingSettings:
     participation: float = 0.3
     local_epochs: int = 1
     batch_size: int = 64
-    client_lr: float = 0.01
+    client_lr: float = 0.001
     server_lr: float = 1.0
     optimizer: Optimizer = "sgd"
     proximal_mu: float = 0.0

@@ -1,0 +1,265 @@
+"""``fedcof train``: what may follow a head."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedcof.commands.shared import console, deal_images, error_console, errors_for_people
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedcof.experiments import Dealt
+    from fedcof.experiments.training import Federation
+    from fedcof.heads import LinearHead
+    from fedcof.training import Round, State, TorchBackbone, TrainingSettings
+
+_HEAD, _HISTORY, _CHECKPOINT, _MODEL = (
+    "head.safetensors",
+    "history.json",
+    "checkpoint.safetensors",
+    "model.safetensors",
+)
+
+
+def train(
+    *,
+    start: Annotated[
+        str, typer.Option(help="A method, solved in training-free rounds; 'random'; or a file.")
+    ] = "fedcof",
+    mode: Annotated[
+        str, typer.Option(help="probe: the head; finetune: all; prompt: prompts of a ViT and head.")
+    ] = "probe",
+    dataset: Annotated[str, typer.Option(help="Name of a data set.")] = "fashion-mnist",
+    data: Annotated[
+        str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'.")
+    ] = None,
+    backbone: Annotated[
+        str, typer.Option(help="squeezenet1.1; or a ResNet or ViT of transformers: folder or name.")
+    ] = "squeezenet1.1",
+    image_size: Annotated[
+        int, typer.Option(min=32, help="Pixels of SqueezeNet's images in fine-tuning.")
+    ] = 224,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="Random weights for SqueezeNet.")
+    ] = False,
+    pool_size: Annotated[int, typer.Option(min=1, help="Number of prompts.")] = 20,
+    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 100,
+    alpha: Annotated[float, typer.Option(help="Dirichlet concentration.")] = 0.1,
+    shrinkage: Annotated[
+        float | None, typer.Option(help="Of --start fedcof. Default: the method's.")
+    ] = None,
+    temperature: Annotated[
+        bool, typer.Option("--temperature", help="Scale the head to fit the clients' means.")
+    ] = False,
+    strategy: Annotated[
+        str, typer.Option(help="fedavg, fedprox, fedadam, fedyogi, fedadagrad, pfpt.")
+    ] = "fedavg",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 200,
+    participation: Annotated[float, typer.Option(help="Share of the clients in a round.")] = 0.3,
+    local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client in a round.")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples a step.")] = 64,
+    client_lr: Annotated[float, typer.Option(help="Learning rate of the clients.")] = 0.001,
+    server_lr: Annotated[float, typer.Option(help="Of the adaptive strategies.")] = 1.0,
+    optimizer: Annotated[str, typer.Option(help="Of the clients: sgd or adam.")] = "sgd",
+    proximal_mu: Annotated[float, typer.Option(help="Of fedprox.")] = 0.0,
+    target: Annotated[
+        float | None, typer.Option(help="Stop at this accuracy, from 0 to 1.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes everything that is random.")] = 0,
+    device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="In rounds.")] = 10,
+    log_dir: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for head, history, checkpoint; the same one goes on.")
+    ] = Path("fedcof-train"),
+) -> None:
+    """Train a head, a network or prompts with clients, from a training-free head or another."""
+    with errors_for_people():
+        _check_device(device)
+        from fedcof.backbones import BACKBONES, get
+        from fedcof.data import datasets, dirichlet
+        from fedcof.experiments.training import deal_features, on_images, probing
+        from fedcof.progress import progress_bar
+        from fedcof.training import TrainingSettings
+
+        settings = TrainingSettings(
+            strategy=strategy,  # type: ignore[arg-type]
+            rounds=rounds,
+            participation=participation,
+            local_epochs=local_epochs,
+            batch_size=batch_size,
+            client_lr=client_lr,
+            server_lr=server_lr,
+            optimizer=optimizer,  # type: ignore[arg-type]
+            proximal_mu=proximal_mu,
+            seed=seed,
+        )
+        if mode not in ("probe", "finetune", "prompt"):
+            raise ValueError(f"mode must be probe, finetune or prompt, not {mode!r}")
+        if strategy == "pfpt" and mode != "prompt":
+            raise ValueError("pfpt aggregates prompts: it needs --mode prompt")
+        if from_scratch and mode != "finetune":
+            raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
+        images, test_images = datasets.load(dataset, data=data)
+        if mode == "probe" and backbone in BACKBONES:
+            dealt = deal_images(
+                images, test_images, get(backbone), clients=clients, alpha=alpha, seed=seed
+            )
+            head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
+            federation = probing(dealt, head)
+        else:
+            network = _network(backbone, image_size, pretrained=not from_scratch, seed=seed)
+            partition = dirichlet(images.labels, clients, alpha, seed=seed)
+            total = len(images) + len(test_images)
+            with progress_bar("Extracting features", total, unit="images") as advance:
+                dealt = deal_features(
+                    images, test_images, partition, network, device=device, advance=advance
+                )
+            head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
+            federation = (
+                probing(dealt, head)
+                if mode == "probe"
+                else on_images(
+                    images,
+                    test_images,
+                    partition,
+                    network,
+                    head,
+                    pool_size=pool_size if mode == "prompt" else None,
+                    seed=seed,
+                    device=device,
+                )
+            )
+        state, history = _train(
+            federation,
+            settings,
+            history,
+            out,
+            log_dir,
+            target=target,
+            checkpoint_every=checkpoint_every,
+        )
+        _save(out, state, head.classes, history)
+        console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
+        console.print("saved in:", out)
+
+
+def _check_device(device: str) -> None:
+    try:
+        import flwr  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ValueError(
+            f"{error.name} is not installed: pip install 'fedcof[flower,torch]'"
+        ) from None
+    # The rounds are shown here; what Flower logs of its own is said twice.
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    if device != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
+
+
+def _network(name: str, image_size: int, *, pretrained: bool, seed: int) -> TorchBackbone:
+    from fedcof.training import from_transformers, squeezenet
+
+    if name == "squeezenet1.1":
+        return squeezenet(pretrained=pretrained, size=image_size, seed=seed)
+    if not pretrained:
+        raise ValueError("--from-scratch is for squeezenet1.1")
+    return from_transformers(name)
+
+
+def _start(
+    start: str,
+    dealt: Dealt,
+    settings: TrainingSettings,
+    shrinkage: float | None,
+    *,
+    temperature: bool,
+) -> tuple[LinearHead, list[Round]]:
+    """Return the head to start from, and the training-free rounds that led to it."""
+    from fedcof.experiments.training import training_free_rounds, with_temperature
+    from fedcof.heads import LinearHead
+    from fedcof.methods import METHODS, get_method
+    from fedcof.training import random_head
+
+    if start in METHODS:
+        options = {} if shrinkage is None else {"shrinkage": shrinkage}
+        with console.status(f"Training-free rounds: {start}"):
+            head, rounds, summaries = training_free_rounds(
+                get_method(start, **options), dealt, settings
+            )
+        return (with_temperature(head, summaries) if temperature else head), rounds
+    if shrinkage is not None or temperature:
+        raise ValueError(f"--shrinkage and --temperature are for a method, not for {start}")
+    if start == "random":
+        return random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed), []
+    if not Path(start).is_file():
+        known = ", ".join(sorted(METHODS))
+        raise ValueError(f"--start {start}: no such file; or give 'random' or one of {known}")
+    return LinearHead.load(start), []
+
+
+def _train(
+    federation: Federation,
+    settings: TrainingSettings,
+    history: list[Round],
+    out: Path,
+    log_dir: Path | None,
+    **options: Any,
+) -> tuple[State, list[Round]]:
+    from fedcof.progress import progress_bar
+    from fedcof.training import tensorboard
+
+    out.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        log = stack.enter_context(tensorboard(log_dir)) if log_dir is not None else None
+        advance = stack.enter_context(progress_bar("Training", settings.rounds, unit="rounds"))
+
+        def on_round(one: Round) -> None:
+            for refused in one.refused:
+                error_console.print(f"round {one.number}: refused {refused}", highlight=False)
+            advance(int(one.loss is not None), f"Training, {one.accuracy:.1%}")
+            if log is not None:
+                log(one)
+
+        return federation.train(
+            settings, history=history, checkpoint=out / _CHECKPOINT, on_round=on_round, **options
+        )
+
+
+def _save(out: Path, state: State, classes: NDArray[Any], history: list[Round]) -> None:
+    from fedcof.training import head_of, save_history
+    from fedcof.wire import encode
+
+    head_of(state, classes).save(out / _HEAD)
+    if len(state) > 2:
+        (out / _MODEL).write_bytes(encode(state, {"kind": "model", "classes": classes.tolist()}))
+    save_history(history, out / _HISTORY)
+
+
+def _table(title: str, history: list[Round]) -> Table:
+    """Return the history at its ends and at growing steps between."""
+    table = Table(title=title)
+    for name in ("round", "stage", "accuracy %", "loss", "MB (formula)", "MB on the wire"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    steps = {0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}
+    free = sum(one.stage == "training-free" for one in history)
+    shown = {0, free - 1, len(history) - 1} | {free + step for step in steps}
+    for index, one in enumerate(history):
+        if index in shown:
+            table.add_row(
+                str(one.number),
+                one.stage,
+                f"{100 * one.accuracy:.1f}",
+                "" if one.loss is None else f"{one.loss:.3f}",
+                f"{one.formula_bytes / 1e6:,.2f}",
+                f"{one.wire_bytes / 1e6:,.2f}",
+            )
+    return table
