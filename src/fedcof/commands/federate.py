@@ -28,12 +28,17 @@ def federate(
         Engine, typer.Option(help="Flower's simulation, or this process.")
     ] = Engine.SIMULATION,
     method: Annotated[str, typer.Option(help="Name of the method.")] = "fedcof",
-    dataset: Annotated[str, typer.Option(help="Name of the dataset.")] = "fashion-mnist",
+    dataset: Annotated[str, typer.Option(help="Name of the data set.")] = "fashion-mnist",
+    data: Annotated[
+        str | None,
+        typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'."),
+    ] = None,
+    backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "squeezenet1.1",
     alpha: Annotated[
         float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seeds the split and the partition.")] = 0,
-    images: Annotated[int, typer.Option(help="How many of the 10,000 images to take.")] = 6000,
+    images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,
     nodes: Annotated[
         int | None, typer.Option(min=1, help="SuperNodes for the clients; default: one each.")
     ] = None,
@@ -43,21 +48,20 @@ def federate(
     ] = Path("fedcof-federation"),
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
-    from fedcof.backbones import squeezenet
+    from fedcof.backbones import get
     from fedcof.data import fashion_mnist
+    from fedcof.data.datasets import load
     from fedcof.experiments import evaluate
     from fedcof.methods import get_method
     from fedcof.progress import progress_bar
 
     with errors_for_people():
         chosen = get_method(method)
-        if dataset != "fashion-mnist":
-            raise ValueError(f"no dataset is called {dataset!r}; there is fashion-mnist")
         if engine is Engine.SIMULATION and importlib.util.find_spec("flwr") is None:
             raise ValueError("Flower is not installed: pip install 'fedcof[flower]'")
-        train, test = fashion_mnist(images, seed=seed)
-        backbone = squeezenet()
-        dealt = deal_images(train, test, backbone, clients=clients, alpha=alpha, seed=seed)
+        demo = dataset == "fashion-mnist"
+        train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
+        dealt = deal_images(train, test, get(backbone), clients=clients, alpha=alpha, seed=seed)
         start = time.perf_counter()
         with progress_bar("Summarizing", len(list(dealt)), unit="clients") as advance:
             if engine is Engine.SIMULATION:
@@ -74,8 +78,8 @@ def federate(
                     fraction=fraction,
                     data_is={
                         "dataset": dataset,
-                        "images": images,
-                        "features": backbone.name,
+                        "images": len(dealt.labels),
+                        "features": backbone,
                         "clients": clients,
                         "alpha": alpha,
                     },
@@ -90,7 +94,7 @@ def federate(
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
-        table = Table(title=f"Fashion-MNIST, {clients} clients, Dirichlet {alpha:g}, seed {seed}")
+        table = Table(title=f"{dataset}, {clients} clients, Dirichlet {alpha:g}, seed {seed}")
         for name, value in {
             "method": method,
             "engine": engine.value,

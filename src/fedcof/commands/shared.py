@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from fedcof.errors import FedCOFError
 
@@ -26,7 +27,7 @@ def errors_for_people() -> Iterator[None]:
     try:
         yield
     except (FedCOFError, ValueError, OSError) as error:
-        error_console.print(f"[bold red]error:[/] {error}", highlight=False)
+        error_console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")
