@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedcof.federation.training_messages import ARRAYS
 from fedcof.training import TrainingSettings, aggregate_prompts
 
+_PROMPTS = "backbone.prompts"
 _MOMENTS = ("m_t", "v_t")
 _ADAPTIVE: dict[str, type[FedOpt]] = {
     "fedadam": FedAdam,
@@ -33,7 +34,7 @@ class PFPT(FedAvg):
         self, server_round: int, arrays: ArrayRecord, *rest: Any
     ) -> Iterable[Message]:
         """Keep the prompts that are sent."""
-        self._start = arrays["prompts"].numpy()
+        self._start = arrays[_PROMPTS].numpy()
         return super().configure_train(server_round, arrays, *rest)
 
     def aggregate_train(
@@ -43,8 +44,8 @@ class PFPT(FedAvg):
         replies = list(replies)
         arrays, metrics = super().aggregate_train(server_round, replies)
         if arrays is not None:
-            pools = [reply.content.array_records[ARRAYS]["prompts"].numpy() for reply in replies]
-            arrays["prompts"] = Array(aggregate_prompts(pools, self._start))
+            pools = [reply.content.array_records[ARRAYS][_PROMPTS].numpy() for reply in replies]
+            arrays[_PROMPTS] = Array(aggregate_prompts(pools, self._start))
         return arrays, metrics
 
 

@@ -60,7 +60,7 @@ def aggregate_prompts(
     ndarray of float64, shape (global prompts, dim)
         Those of the start that somebody holds, in their order, and then the new ones.
     """
-    spread = max(float(np.concatenate(pools).var(axis=0).mean()), _SMALLEST_VARIANCE)
+    spread = max(float(np.concatenate([start, *pools]).var(axis=0).mean()), _SMALLEST_VARIANCE)
     prompts = np.asarray(start, dtype=np.float64)
     chosen = [np.arange(len(pool)) for pool in pools]
     for _ in range(sweeps):

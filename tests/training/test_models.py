@@ -1,0 +1,194 @@
+import numpy as np
+import pytest
+import torch
+
+from fedcof import HeadError, LinearHead
+from fedcof.backbones import Preprocessing
+from fedcof.backbones import squeezenet as onnx_squeezenet
+from fedcof.training import (
+    Classifier,
+    Images,
+    PromptedViT,
+    Samples,
+    Task,
+    TrainingSettings,
+    check_head,
+    from_transformers,
+    get_state,
+    local_update,
+    random_head,
+    set_state,
+    squeezenet,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
+
+
+@pytest.fixture(scope="module")
+def vit_folder(tmp_path_factory):
+    """A tiny ViT in the format of transformers."""
+    from transformers import ViTConfig, ViTImageProcessor, ViTModel
+
+    folder = tmp_path_factory.mktemp("vit")
+    config = ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=32,
+        patch_size=8,
+    )
+    torch.manual_seed(0)
+    ViTModel(config, add_pooling_layer=False).save_pretrained(folder)
+    ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def resnet_folder(tmp_path_factory):
+    """A tiny ResNet in the format of transformers."""
+    from transformers import ConvNextImageProcessor, ResNetConfig, ResNetModel
+
+    folder = tmp_path_factory.mktemp("resnet")
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    ResNetModel(config).save_pretrained(folder)
+    ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=1.0).save_pretrained(folder)
+    return folder
+
+
+def pictures(number=12, size=32):
+    """Images whose brightness tells their class, and the labels."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(number) % 2
+    pixels = rng.integers(0, 100, (number, size, size, 3)) + 150 * labels[:, None, None, None]
+    return pixels.astype(np.uint8), labels
+
+
+def test_squeezenet_in_torch_gives_the_features_of_the_onnx_backbone():
+    images, _ = pictures(3, 224)
+    backbone, twin = squeezenet(), onnx_squeezenet()
+    assert backbone.preprocessing == twin.preprocessing
+    batch = Images(images, backbone.preprocessing)[np.arange(3)]
+    with torch.no_grad():
+        features = backbone.module.eval()(batch).numpy()
+    np.testing.assert_allclose(features, twin.infer(batch.numpy()), atol=1e-4, rtol=1e-4)
+
+
+def test_squeezenet_without_training_is_random_and_the_same_for_a_seed():
+    weights = [
+        get_state(squeezenet(pretrained=False, seed=seed).module)["conv1.weight"]
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[0], weights[2])
+
+
+def test_fine_tuning_trains_backbone_and_head():
+    images, labels = pictures(4)
+    backbone = squeezenet(size=64)
+    model = Classifier(backbone.module, random_head(512, labels, seed=0))
+    start = get_state(model)
+    samples = Samples(Images(images, backbone.preprocessing), torch.tensor(labels))
+    update = local_update(model, samples, Task(start, TrainingSettings(), 1), "a")
+    assert sum(value.size for value in start.values()) == 722_496 + 2 * 512
+    assert not np.array_equal(update.state["head.weight"], start["head.weight"])
+    assert not np.array_equal(
+        update.state["backbone.fire9.expand3x3.weight"], start["backbone.fire9.expand3x3.weight"]
+    )
+
+
+def test_a_resnet_of_transformers_is_a_backbone(resnet_folder):
+    backbone = from_transformers(resnet_folder)
+    images, _ = pictures(2)
+    batch = Images(images, backbone.preprocessing)[np.arange(2)]
+    assert backbone.preprocessing.size == 32
+    assert backbone.module(batch).shape == (2, backbone.dim) == (2, 12)
+
+
+def test_a_vit_of_transformers_gives_its_class_token(vit_folder):
+    from transformers import ViTModel
+
+    backbone = from_transformers(vit_folder)
+    assert backbone.preprocessing == Preprocessing(size=32, mean=(127.5,) * 3, scale=(127.5,) * 3)
+    batch = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        original = ViTModel.from_pretrained(vit_folder, add_pooling_layer=False).eval()
+        token = original(batch).last_hidden_state[:, 0]
+        torch.testing.assert_close(backbone.module.eval()(batch), token)
+
+
+@pytest.fixture
+def prompted(vit_folder):
+    backbone = from_transformers(vit_folder)
+    vit = PromptedViT(backbone, pool_size=3, seed=0)
+    return Classifier(vit, random_head(16, [0, 1], seed=0)), backbone.preprocessing
+
+
+def test_only_prompts_and_head_are_trained_and_sent(prompted):
+    model, _ = prompted
+    assert {name: value.shape for name, value in get_state(model).items()} == {
+        "backbone.prompts": (3, 16),
+        "head.weight": (2, 16),
+    }
+
+
+def test_prompts_change_what_the_vit_sees(prompted):
+    model, _ = prompted
+    batch = torch.zeros(1, 3, 32, 32)
+    state = get_state(model)
+    with torch.no_grad():
+        before = model.eval()(batch)
+        set_state(model, {**state, "backbone.prompts": 10 * state["backbone.prompts"]})
+        assert not torch.allclose(model(batch), before, rtol=1e-6, atol=0)
+
+
+def test_a_pool_may_change_its_size(prompted):
+    model, _ = prompted
+    state = get_state(model)
+    state["backbone.prompts"] = np.zeros((5, 16), np.float32)
+    set_state(model, state)
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 2)
+    assert get_state(model)["backbone.prompts"].shape == (5, 16)
+
+
+def test_prompt_tuning_lowers_the_loss(prompted):
+    model, preprocessing = prompted
+    images, labels = pictures()
+    samples = Samples(Images(images, preprocessing), torch.tensor(labels))
+    settings = TrainingSettings(client_lr=0.1, local_epochs=1)
+    first = local_update(model, samples, Task(get_state(model), settings, 1), "a")
+    state = first.state
+    for server_round in range(2, 12):
+        last = local_update(model, samples, Task(state, settings, server_round), "a")
+        state = last.state
+    assert last.loss < 0.8 * first.loss
+
+
+def test_prompts_need_a_vit(resnet_folder):
+    with pytest.raises(ValueError, match="ViT"):
+        PromptedViT(from_transformers(resnet_folder))
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+        from_transformers(tmp_path)
+
+
+def test_a_head_of_another_length_is_refused():
+    head = LinearHead(np.ones((2, 5)), np.arange(2))
+    with pytest.raises(HeadError, match="length 5, the backbone gives 6"):
+        check_head(head, 6, np.array([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("classes", "text"),
+    [
+        ([0, 1], "2 only in the data"),
+        ([0, 1, 2, 3], "3 only in the head"),
+        (["a", "b"], "'a', 'b'"),
+    ],
+)
+def test_a_head_of_other_classes_is_refused_and_the_difference_told(classes, text):
+    head = LinearHead(np.ones((len(classes), 6)), np.array(classes))
+    with pytest.raises(HeadError, match=text):
+        check_head(head, 6, np.array([0, 1, 2]))
