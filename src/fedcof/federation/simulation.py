@@ -88,7 +88,7 @@ def simulate(
             plan=Plan(fraction=fraction, min_clients=clients),
             data_is=data_is or {},
         )
-        return _run(settings, min(nodes or clients, clients), advance)
+        return run(settings, min(nodes or clients, clients), advance)
 
 
 def write_clients(
@@ -102,9 +102,13 @@ def write_clients(
     return len(np.unique(partition.assignment))
 
 
-def _run(
-    settings: Settings, nodes: int, advance: Callable[[int], None]
+def run(
+    settings: Settings, nodes: int, advance: Callable[[int], None] = lambda steps: None
 ) -> tuple[LinearHead, CollectionReport]:
+    """Run a federation over `nodes` SuperNodes that share the source of data that the job names.
+
+    See `simulate`, which does this for arrays.
+    """
     with _environment():
         from flwr.app import Context
         from flwr.serverapp import Grid, ServerApp
