@@ -17,7 +17,6 @@ from fedcof.training import (
     Samples,
     TrainingSettings,
     get_state,
-    head_of,
     probe_clients,
     random_head,
     update_clients,
@@ -49,7 +48,7 @@ def clients():
 @pytest.fixture(scope="module")
 def evaluate():
     features, labels = draw(np.random.default_rng(1), 200)
-    return lambda state: head_of(state, np.arange(CLASSES)).score(features, labels)
+    return lambda state: np.mean((features @ state["head.weight"].T).argmax(axis=1) == labels)
 
 
 @pytest.fixture

@@ -136,23 +136,16 @@ class Federation:
         """Train with Flower's strategies; the options go to `fedcof.federation.training.train`."""
         from fedcof.federation.training import train
         from fedcof.federation.training_grid import InProcessGrid
-        from fedcof.training import accuracy, get_state, head_of, probe_clients, update_clients
+        from fedcof.training import accuracy, get_state, probe_clients, update_clients
 
-        start = get_state(self.model)
-        evaluate: Callable[[State], float]
-        if self.at_once and settings.optimizer == "sgd":
-            update: Any = partial(probe_clients, self.clients)
-            features, labels = np.asarray(self.test.inputs), self.test.labels.numpy()
-            every_class = np.arange(len(self.classes))
-
-            def evaluate(state: State) -> float:
-                # A head on its way to infinity is refused, with the clients named, soon enough.
-                with np.errstate(over="ignore", invalid="ignore"):
-                    return head_of(state, every_class).score(features, labels)
-        else:
-            update = partial(update_clients, self.model, self.clients)
-            evaluate = partial(accuracy, self.model, self.test)
+        update = (
+            partial(probe_clients, self.clients)
+            if self.at_once and settings.optimizer == "sgd"
+            else partial(update_clients, self.model, self.clients)
+        )
+        evaluate = partial(accuracy, self.model, self.test)
         grid = InProcessGrid(list(self.clients), update)
+        start = get_state(self.model)
         return train(grid, grid.nodes, start, settings, evaluate, **options)
 
 
