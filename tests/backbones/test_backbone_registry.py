@@ -1,6 +1,8 @@
+import onnxruntime
 import pytest
 
 from fedcof import backbones
+from fedcof.backbones import Backbone, BackboneError, Preprocessing
 
 
 def test_a_backbone_is_found_by_its_name(tmp_path, monkeypatch):
@@ -17,3 +19,84 @@ def test_an_unknown_name_lists_the_near_ones():
 def test_a_name_near_nothing_lists_all():
     with pytest.raises(ValueError, match=r"squeezenet1\.1"):
         backbones.get("zzz")
+
+
+def test_the_issues_backbones_have_their_dimensions():
+    assert {name: b.dim for name, b in backbones.BACKBONES.items()} == {
+        "squeezenet1.1": 512,
+        "mobilenetv2": 1280,
+        "resnet18": 512,
+        "vit-b-16": 768,
+        "vit-b-32": 768,
+        "efficientnet-lite0": 1280,
+    }
+
+
+def test_an_onnx_file_of_the_users_own_goes_by_its_path(save_model):
+    path = save_model(shape=("n", 3, 224, 224))
+    backbone = backbones.get(str(path))
+    assert backbone.name == "tiny"
+    assert backbone.preprocessing == Preprocessing()
+
+
+def test_a_file_beside_the_model_says_what_it_wants(save_model):
+    path = save_model()
+    path.with_suffix(".json").write_text('{"size": 4, "mean": [1, 2, 3], "color_order": "BGR"}')
+    wanted = Preprocessing(size=4, mean=(1, 2, 3), color_order="BGR")
+    assert backbones.get(str(path)).preprocessing == wanted
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"colour": 1}', '{"mean": 1}', '{"size": 0}'])
+def test_a_file_beside_the_model_that_makes_no_sense_is_named(save_model, text):
+    path = save_model()
+    path.with_suffix(".json").write_text(text)
+    with pytest.raises(BackboneError, match=r"tiny\.json does not describe a Preprocessing"):
+        backbones.get(str(path))
+
+
+def test_an_onnx_file_called_as_a_backbone_goes_before_all_other_weights(
+    save_model, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    path = save_model("squeezenet1.1.onnx", shape=("n", 3, 224, 224))
+    assert backbones.get("squeezenet1.1").fingerprint == Backbone.from_onnx(path).fingerprint
+
+
+def test_cuda_that_is_not_there_says_what_to_install(save_model, monkeypatch):
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(BackboneError, match="pip install onnxruntime-gpu"):
+        backbones.get(str(save_model(shape=("n", 3, 224, 224))), device="cuda")
+
+
+@pytest.mark.parametrize(("device", "first"), [("auto", "CUDA"), ("cuda", "CUDA"), ("cpu", "CPU")])
+def test_auto_takes_cuda_where_it_is(save_model, monkeypatch, device, first):
+    asked = []
+
+    class Session:
+        def __init__(self, model, options, providers):
+            asked.extend(providers)
+            raise RuntimeError("enough")
+
+    available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: available)
+    monkeypatch.setattr("onnxruntime.InferenceSession", Session)
+    with pytest.raises(BackboneError, match="enough"):
+        Backbone.from_onnx(save_model(), Preprocessing(size=4), device=device)
+    assert asked[0].startswith(first)
+
+
+def test_a_cuda_that_does_not_load_is_not_passed_over_in_silence(save_model, monkeypatch):
+    available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: available)
+    monkeypatch.setattr(
+        "onnxruntime.InferenceSession",
+        lambda model, options, providers: session(model, options, providers=available[1:]),
+    )
+    with pytest.raises(BackboneError, match="went back to the CPU"):
+        Backbone.from_onnx(save_model(), Preprocessing(size=4), device="cuda")
+
+
+def test_an_unknown_device_is_refused(save_model):
+    with pytest.raises(BackboneError, match="device is auto, cpu or cuda, not 'tpu'"):
+        Backbone.from_onnx(save_model(), Preprocessing(size=4), device="tpu")

