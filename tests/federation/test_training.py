@@ -12,15 +12,10 @@ from fedcof.errors import TrainingError
 from fedcof.federation.training import choose_clients, train
 from fedcof.federation.training_grid import InProcessGrid
 from fedcof.federation.training_messages import to_record, to_state, wire_bytes
-from fedcof.training import (
-    Classifier,
-    Samples,
-    TrainingSettings,
-    get_state,
-    probe_clients,
-    random_head,
-    update_clients,
-)
+from fedcof.training import TrainingSettings
+from fedcof.training.local import Samples, get_state, update_clients
+from fedcof.training.models import Classifier, random_head
+from fedcof.training.probing import probe_clients
 
 DIM, CLASSES = 6, 3
 ADAPTIVE = ("fedadam", "fedyogi", "fedadagrad")
@@ -376,7 +371,7 @@ def test_prompts_of_pfpt_are_matched_and_its_head_averaged(evaluate):
     }
 
     def update(task, client_ids):
-        from fedcof.training import Update
+        from fedcof.training.local import Update
 
         return [
             Update({"backbone.prompts": pools[name], "head.weight": np.float32([[k]])}, 1, 0.0)

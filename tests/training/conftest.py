@@ -6,7 +6,8 @@ import torch
 
 from fedcof.data import Partition
 from fedcof.experiments import Dealt
-from fedcof.training import Classifier, Samples, get_state, random_head
+from fedcof.training.local import Samples, get_state
+from fedcof.training.models import Classifier, random_head
 
 DIM, CLASSES = 6, 3
 

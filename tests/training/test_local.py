@@ -3,17 +3,17 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from fedcof.training import (
+from fedcof.training import TrainingSettings
+from fedcof.training.local import (
     Samples,
     Task,
-    TrainingSettings,
     accuracy,
     get_state,
     local_update,
-    probe_clients,
     set_state,
     update_clients,
 )
+from fedcof.training.probing import probe_clients
 
 
 def task(state, **settings):

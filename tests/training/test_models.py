@@ -5,21 +5,17 @@ import torch
 from fedcof import HeadError, LinearHead
 from fedcof.backbones import Preprocessing
 from fedcof.backbones import squeezenet as onnx_squeezenet
-from fedcof.training import (
+from fedcof.training import TrainingSettings
+from fedcof.training.local import Samples, Task, get_state, local_update, set_state
+from fedcof.training.models import (
     Classifier,
     Images,
-    PromptedViT,
-    Samples,
-    Task,
-    TrainingSettings,
     check_head,
     from_transformers,
-    get_state,
-    local_update,
     random_head,
-    set_state,
     squeezenet,
 )
+from fedcof.training.prompts import PromptedViT
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
 

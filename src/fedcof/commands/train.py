@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from fedcof.experiments import Dealt
     from fedcof.experiments.training import Federation
     from fedcof.heads import LinearHead
-    from fedcof.training import Round, State, TorchBackbone, TrainingSettings
+    from fedcof.training import Round, TrainingSettings
+    from fedcof.training.local import State
+    from fedcof.training.models import TorchBackbone
 
 _HEAD, _HISTORY, _CHECKPOINT, _MODEL = (
     "head.safetensors",
@@ -166,7 +168,7 @@ def _check_device(device: str) -> None:
 
 
 def _network(name: str, image_size: int, *, pretrained: bool, seed: int) -> TorchBackbone:
-    from fedcof.training import from_transformers, squeezenet
+    from fedcof.training.models import from_transformers, squeezenet
 
     if name == "squeezenet1.1":
         return squeezenet(pretrained=pretrained, size=image_size, seed=seed)
@@ -187,7 +189,7 @@ def _start(
     from fedcof.experiments.training import training_free_rounds, with_temperature
     from fedcof.heads import LinearHead
     from fedcof.methods import METHODS, get_method
-    from fedcof.training import random_head
+    from fedcof.training.models import random_head
 
     if start in METHODS:
         options = {} if shrinkage is None else {"shrinkage": shrinkage}
@@ -235,7 +237,8 @@ def _train(
 
 
 def _save(out: Path, state: State, classes: NDArray[Any], history: list[Round]) -> None:
-    from fedcof.training import head_of, save_history
+    from fedcof.training import save_history
+    from fedcof.training.models import head_of
     from fedcof.wire import encode
 
     head_of(state, classes).save(out / _HEAD)

@@ -21,7 +21,9 @@ from fedcof.summaries import ClassMeans, Summary, from_bytes, merge
 if TYPE_CHECKING:
     from torch import nn
 
-    from fedcof.training import Round, Samples, State, TorchBackbone, TrainingSettings
+    from fedcof.training import Round, TrainingSettings
+    from fedcof.training.local import Samples, State
+    from fedcof.training.models import TorchBackbone
 
 Mode = Literal["probe", "finetune", "prompt"]
 
@@ -93,7 +95,8 @@ def deal_features(
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Dealt:
     """Return the features of images under a backbone in torch, dealt to clients."""
-    from fedcof.training import Images, outputs
+    from fedcof.training.local import outputs
+    from fedcof.training.models import Images
 
     features = [
         np.concatenate(
@@ -136,7 +139,8 @@ class Federation:
         """Train with Flower's strategies; the options go to `fedcof.federation.training.train`."""
         from fedcof.federation.training import train
         from fedcof.federation.training_grid import InProcessGrid
-        from fedcof.training import accuracy, get_state, probe_clients, update_clients
+        from fedcof.training.local import accuracy, get_state, update_clients
+        from fedcof.training.probing import probe_clients
 
         update = (
             partial(probe_clients, self.clients)
@@ -159,7 +163,8 @@ def probing(dealt: Dealt, head: LinearHead) -> Federation:
     """
     import torch
 
-    from fedcof.training import Classifier, Samples, check_head
+    from fedcof.training.local import Samples
+    from fedcof.training.models import Classifier, check_head
 
     check_head(head, dealt.features.shape[1], np.concatenate([dealt.labels, dealt.test_labels]))
 
@@ -213,7 +218,9 @@ def on_images(
     """
     import torch
 
-    from fedcof.training import Classifier, Images, PromptedViT, Samples, check_head
+    from fedcof.training.local import Samples
+    from fedcof.training.models import Classifier, Images, check_head
+    from fedcof.training.prompts import PromptedViT
 
     check_head(head, backbone.dim, np.concatenate([train.labels, test.labels]))
     network: Any = backbone.module

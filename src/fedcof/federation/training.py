@@ -35,7 +35,8 @@ from fedcof.federation.training_strategies import (
     set_optimizer_state,
 )
 from fedcof.files import write_atomically
-from fedcof.training import Round, State, Task, TrainingSettings, training_bytes
+from fedcof.training import Round, TrainingSettings, training_bytes
+from fedcof.training.local import State, Task
 from fedcof.wire import CorruptBytesError, decode, encode
 
 _KIND = "training-1"

@@ -19,7 +19,8 @@ from flwr.app import (
 )
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from fedcof.training import State, Task, TrainingSettings, Update
+from fedcof.training import TrainingSettings
+from fedcof.training.local import State, Task, Update
 
 ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "client"
 
