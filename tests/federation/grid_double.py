@@ -61,8 +61,8 @@ class GridDouble(Grid):
     """SuperNodes in this process, and a clock that goes on when the server sleeps.
 
     ``behave[node_id]`` takes the message and a function that answers honestly; it returns an
-    answer, an exception that pulling it raises, the seconds that the honest answer takes, or a pair
-    of seconds and an answer.
+    answer, an exception that pulling it raises, the seconds that the honest answer takes, a pair of
+    seconds and an answer, or None where the question cannot even be sent.
     """
 
     nodes: dict[int, Any]
@@ -102,6 +102,8 @@ class GridDouble(Grid):
 
         behave = self.behave.get(node_id, lambda message, honest: honest())
         answer, due = behave(message, honest), self.time
+        if answer is None:
+            return None
         if isinstance(answer, int | float):
             answer = (answer, honest())
         if isinstance(answer, tuple):
@@ -115,7 +117,7 @@ class GridDouble(Grid):
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        return [answer for answer in answers if answer is not None]
+        return answers
 
     def summarized(self) -> list[str]:
         """The clients that were asked for a summary, in order."""

@@ -294,6 +294,15 @@ def slow(seconds, times=1):
     return behave
 
 
+def test_question_that_cannot_be_sent_is_sent_again_after_a_pause(clients, expected, tmp_path):
+    refusals = [None, None]
+    grid = GridDouble({3: clients})
+    grid.behave[3] = lambda message, honest: refusals.pop() if refusals else honest()
+    run(grid, tmp_path)
+    assert grid.time == 2
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
 def test_silent_client_is_missing_after_its_attempts(clients, expected, tmp_path):
     grid = GridDouble(one_each(clients), {3: slow(1e9, times=9)})
     _, report = run(grid, tmp_path)
@@ -322,6 +331,7 @@ def test_late_fault_does_not_count_against_a_supernode_again(clients, expected, 
 
     plan = Plan(timeout=60, attempts=2)
     _, report = run(GridDouble(one_each(clients), {3: behave}), tmp_path, plan=plan)
+    assert report.nodes == {}
     assert report.missing == {}
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
@@ -449,6 +459,21 @@ def test_supernode_that_is_slow_to_name_its_clients_is_waited_for_once(clients, 
     assert report.nodes == {}
     assert report.shared == set()
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_supernode_that_leaves_before_it_names_its_clients_is_not_waited_for(
+    clients, expected, tmp_path
+):
+    grid = GridDouble(one_each(clients))
+
+    def leaves(message, honest):
+        grid.offline.add(3)
+        return 1e9
+
+    grid.behave[3] = leaves
+    run(grid, tmp_path)
+    assert grid.time < 60
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
 
 
 def test_supernode_that_does_not_name_its_clients_in_time_is_named(clients, tmp_path):
