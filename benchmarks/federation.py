@@ -1,0 +1,344 @@
+"""Clients per second, server memory and bytes on the wire, from one process to Flower's simulation.
+
+Synthetic features. The number of samples of every client is drawn, or read from a CSV file such as
+that of iNaturalist-Users-120K. Three ways to run the same clients: this process alone, one
+SuperNode that holds them all, and one SuperNode a client; the last two on Ray.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from fedcof import FedCOF
+from fedcof.data import Partition
+from fedcof.data.partition import by_column
+from fedcof.experiments import Dealt
+from fedcof.experiments.evaluate import collect
+from fedcof.federation.answering import answer
+from fedcof.federation.plan import Plan
+from fedcof.federation.records import Answer, Job, Record
+from fedcof.federation.serving import Settings, serve
+from fedcof.federation.simulation import run, write_clients
+from fedcof.methods import Method, client_rng
+from fedcof.progress import progress_bar
+
+NEW_CLASS = 0.41
+"""Chance that a further image of a client is of a class that it had not: as in iNaturalist-Users,
+where 120,300 images of 9,275 clients make 54,590 means."""
+
+MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class Run:
+    """One engine: how long, from an idle process to the head, and the memory of the server's."""
+
+    clients: int
+    engine: str
+    seconds: float
+    first_after_s: float
+    clients_per_s: float
+    server_mb: float
+    means_mb: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What the server allocates at its peak, apart from its libraries."""
+
+    clients: int
+    classes: int
+    means: int
+    means_mb: float
+    server_mb: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What an answer takes as Flower sends it, against the paper's 4 M d bytes."""
+
+    answer: str
+    means: int
+    formula_bytes: int
+    wire_bytes: int
+    overhead: float
+
+
+# The clients
+
+
+def draw_sizes(clients: int, csv: Path | None, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many samples every client has: many have one, a few have hundreds."""
+    if csv is None:
+        return np.minimum(np.ceil(rng.lognormal(0.5, 2.0, clients)), 1000).astype(np.int64)
+    sizes = np.loadtxt(csv, dtype=np.int64, skiprows=1)
+    if clients > len(sizes):
+        raise SystemExit(f"{csv} has {len(sizes)} clients, not {clients}")
+    return np.asarray(rng.permutation(sizes)[:clients])
+
+
+def draw_labels(size: int, classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the classes of one client's samples, most of which it has seen before."""
+    labels = rng.integers(classes, size=size)
+    for i in np.flatnonzero(rng.random(size) > NEW_CLASS).tolist():
+        labels[i] = labels[rng.integers(max(1, i))]
+    return labels
+
+
+@contextmanager
+def made_clients(csv: Path | None, clients: int, classes: int, dim: int) -> Iterator[Path]:
+    """Make clients in a folder that a SuperNode reads."""
+    rng = np.random.default_rng(0)
+    sizes = draw_sizes(clients, csv, rng)
+    labels = np.concatenate([draw_labels(size, classes, rng) for size in sizes.tolist()])
+    features = rng.standard_normal((len(labels), dim), dtype=np.float32)
+    names = tuple(f"client-{i:05}" for i in range(clients))
+    with tempfile.TemporaryDirectory() as folder:
+        write_clients(
+            Path(folder), features, labels, Partition(np.repeat(np.arange(clients), sizes), names)
+        )
+        del features
+        yield Path(folder)
+
+
+# The engines
+
+Advance = Callable[[int], None]
+Work = Callable[[Advance], object]
+
+
+def one_process(folder: Path, clients: int) -> Work:
+    """Summarize, encode, decode, solve, without Flower."""
+    features, labels, names = (
+        np.load(folder / f"{name}.npy") for name in ("features", "labels", "clients")
+    )
+    dealt = Dealt(features, labels, by_column(names), features[:0], labels[:0])
+    method: Method[Any] = FedCOF()
+    return lambda advance: method.solve(collect(method, dealt, advance=advance).summaries)
+
+
+def one_supernode(folder: Path, clients: int) -> Work:
+    """Flower's simulation, started and stopped, with one SuperNode that holds all clients."""
+    return simulated(folder, clients, nodes=1)
+
+
+def supernode_each(folder: Path, clients: int) -> Work:
+    """Flower's simulation, started and stopped, with a SuperNode for every client."""
+    return simulated(folder, clients, nodes=clients)
+
+
+def simulated(folder: Path, clients: int, nodes: int) -> Work:
+    import flwr.simulation  # noqa: F401
+    import ray  # noqa: F401  # so that the clock and the memory start after the imports
+
+    def work(advance: Advance) -> None:
+        with tempfile.TemporaryDirectory() as run_folder:
+            run(settings_for(folder, clients, Path(run_folder)), nodes, advance)
+
+    return work
+
+
+def settings_for(folder: Path, clients: int, run_folder: Path) -> Settings:
+    job, plan = Job(FedCOF(), data=str(folder)), Plan(min_clients=clients)
+    return Settings(job, run_folder, plan)
+
+
+ENGINES = {
+    "one process": one_process,
+    "one SuperNode": one_supernode,
+    "a SuperNode a client": supernode_each,
+}
+
+
+def measure(engine: str, folder: Path, clients: int) -> Run:
+    """Run an engine; in a process of its own, since memory is the peak of a process."""
+    work, arrivals = ENGINES[engine](folder, clients), []
+    before = peak_resident()
+    start = time.perf_counter()
+    with progress_bar(engine, clients, unit="clients") as show_progress:
+
+        def advance(steps: int) -> None:
+            show_progress(steps)
+            if steps:
+                arrivals.append(time.perf_counter() - start)
+
+        work(advance)
+    seconds = time.perf_counter() - start
+    return Run(
+        clients=clients,
+        engine=engine,
+        seconds=seconds,
+        first_after_s=arrivals[0],
+        clients_per_s=clients / seconds,
+        server_mb=(peak_resident() - before) / MEGABYTE,
+        means_mb=4 * count_means(folder) * dim_of(folder) / MEGABYTE,
+    )
+
+
+def peak_resident() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def count_means(folder: Path) -> int:
+    """Return M, the number of pairs of a client and a class."""
+    clients, labels = np.load(folder / "clients.npy"), np.load(folder / "labels.npy")
+    return len(set(zip(clients.tolist(), labels.tolist(), strict=True)))
+
+
+def dim_of(folder: Path) -> int:
+    return int(np.load(folder / "features.npy", mmap_mode="r").shape[1])
+
+
+# The server alone
+
+
+class InnerGrid:
+    """One SuperNode in this process."""
+
+    def online(self) -> list[int]:
+        """Return its id."""
+        return [1]
+
+    def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str:
+        """Answer at once."""
+        context = SimpleNamespace(node_id=node_id, node_config={})
+        self._answer = answer(action, question, context)
+        return "1"
+
+    def answer(self, question_id: str) -> Record:
+        """Return what was answered."""
+        return self._answer
+
+
+def growth(folder: Path, clients: int, classes: int) -> Growth:
+    """Return what collecting and solving allocate at their peak, a SuperNode's answers included."""
+    with tempfile.TemporaryDirectory() as run_folder:
+        settings = settings_for(folder, clients, Path(run_folder))
+        tracemalloc.start()
+        serve(InnerGrid(), settings)
+        memory = tracemalloc.get_traced_memory()[1] / MEGABYTE
+        tracemalloc.stop()
+    means = count_means(folder)
+    means_mb = 4 * means * dim_of(folder) / MEGABYTE
+    return Growth(clients, classes, means, means_mb, memory, memory / means_mb)
+
+
+# The wire
+
+
+def wire(what: str, job: Job, clients: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> Wire:
+    """Return the size of one SuperNode's answer for some clients."""
+    summaries = {}
+    for i, (features, labels) in enumerate(clients):
+        name = f"client-{i:05}"
+        rng = client_rng(job.seed, name)
+        summaries[name] = job.method.summarize(features, labels, client_id=name, rng=rng)
+    record = Answer({name: summary.to_bytes() for name, summary in summaries.items()}).to_record()
+    formula = sum(summary.formula_bytes for summary in summaries.values())
+    means = sum(len(summary.classes) for summary in summaries.values())
+    sent = flower_bytes(record)
+    return Wire(what, means, formula, sent, sent / formula - 1)
+
+
+def flower_bytes(record: dict[str, Any]) -> int:
+    """Return the bytes of an answer as Flower pushes it: every object, and what names them."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.app.message import remove_content_from_message
+    from flwr.common.serde import message_to_proto
+    from flwr.supercore.inflatable.inflatable_object import (
+        get_all_nested_objects,
+        get_object_tree,
+    )
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("run_id", "node_id", "task_id"):  # ids as long as Flower's
+        setattr(TaskIdentity, name, 2**63 + 1)
+    question = Message(RecordDict(), 2**63 + 1, "query.summarize")
+    question.metadata.__dict__["_message_id"] = question.object_id
+    message = Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=question)
+    message.metadata.__dict__["_message_id"] = message.object_id
+    objects = sum(len(part.deflate()) for part in get_all_nested_objects(message).values())
+    envelope = message_to_proto(remove_content_from_message(message)).ByteSize()
+    return int(objects + get_object_tree(message).ByteSize() + envelope)
+
+
+# The report
+
+
+def show(title: str, rows: Sequence[Any]) -> None:
+    """Print rows of one kind as a table."""
+    table = Table(*(name.replace("_", " ") for name in asdict(rows[0])), title=title)
+    for row in rows:
+        table.add_row(*map(_text, asdict(row).values()))
+    Console().print(table)
+
+
+def _text(cell: float | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.3g}"
+
+
+def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns, run where nothing has been allocated before."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[100, 1000, 9275])
+    parser.add_argument("--sizes", type=Path, help="CSV with the samples of every client, a header")
+    parser.add_argument("--classes", type=int, default=1203)
+    parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    options = parser.parse_args()
+
+    runs, grown = [], []
+    for clients in options.clients:
+        for classes in (options.classes, 10 * options.classes):
+            with made_clients(options.sizes, clients, classes, options.dim) as folder:
+                grown.append(in_new_process(growth, folder, clients, classes))
+                engines = options.engines if classes == options.classes else []
+                runs += [in_new_process(measure, name, folder, clients) for name in engines]
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(29), 2)
+    users = [(rng.standard_normal((58, 512), dtype=np.float32), labels) for _ in range(100)]
+    wires = [
+        wire("1 client, 29 classes, dim 512", Job(FedCOF()), users[:1]),
+        wire("100 clients, 29 classes each, dim 512", Job(FedCOF()), users),
+    ]
+    if options.json:
+        tables = {"runs": runs, "growth": grown, "wire": wires}
+        print(json.dumps({name: [asdict(row) for row in rows] for name, rows in tables.items()}))
+        return
+    show("Engines", runs)
+    show("The server alone", grown)
+    show("On the wire", wires)
+
+
+if __name__ == "__main__":
+    main()
