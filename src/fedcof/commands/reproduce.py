@@ -28,9 +28,8 @@ def reproduce(
         int | None, typer.Option(min=1, help="How many seeds. Default: as the paper.")
     ] = None,
     data: Annotated[
-        str,
-        typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'."),
-    ] = "data",
+        str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same one again goes on.")] = (
         Path("runs")
     ),
@@ -48,6 +47,7 @@ def reproduce(
                 listing.add_row(experiment.name, experiment.title, ", ".join(datasets))
             console.print(listing)
             return
+        _check_names(dataset, backbone)
         experiment = get_experiment(name).on(dataset or None, backbone or None)
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
@@ -71,8 +71,19 @@ def reproduce(
         console.print(f"results: {results.path}")
 
 
+def _check_names(dataset: str, backbone: str) -> None:
+    """Refuse an unknown name with the near ones; the run would only skip it."""
+    from fedcof import backbones
+    from fedcof.data import datasets
+
+    if dataset and ":" not in dataset:
+        datasets.describe(dataset)
+    if backbone and backbone not in backbones.BACKBONES:
+        backbones.get(backbone)
+
+
 def _as_rich(table: Table, title: str) -> RichTable:
-    shown = RichTable(title=title)
+    shown = RichTable(title=title, caption=table.common)
     for position, name in enumerate(table.titles()):
         shown.add_column(name, justify="right" if position >= len(table.columns) else "left")
     for line in table.lines:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.data import ImageSet, extract_features
+from fedcof import backbones
+from fedcof.data import ImageSet, datasets, extract_features
 from fedcof.progress import progress_bar
 
 
@@ -38,18 +39,22 @@ class FeatureSet:
     fingerprint: str
 
 
-def load_features(dataset: str, backbone: str, data: str) -> FeatureSet:
+def load_features(dataset: str, backbone: str, data: str | None = None) -> FeatureSet:
     """Return the features of a data set's images under a backbone.
+
+    Parameters
+    ----------
+    dataset, backbone : str
+        As `fedcof.data.datasets.load` and `fedcof.backbones.get` take them.
+    data : str, optional
+        The folder in which the data sets lie, or "hub".
 
     Raises
     ------
     FedCOFError
         If the data set or the backbone's weights are not there.
     """
-    from fedcof import backbones
-    from fedcof.data import datasets
-
-    sets = datasets.load(dataset, data=data)
+    train, test = datasets.load(dataset, data)
     network = backbones.get(backbone)
 
     def extract(images: ImageSet, part: str) -> Samples:
@@ -59,7 +64,4 @@ def load_features(dataset: str, backbone: str, data: str) -> FeatureSet:
         columns = {name: column[found.kept] for name, column in images.columns.items()}
         return Samples(found.features, images.labels[found.kept], columns)
 
-    train, test = (
-        extract(images, part) for images, part in zip(sets, ("train", "test"), strict=True)
-    )
-    return FeatureSet(train, test, network.fingerprint[:12])
+    return FeatureSet(extract(train, "train"), extract(test, "test"), network.fingerprint[:12])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ import scipy
 import sklearn
 
 import fedcof
-from fedcof.errors import FedCOFError
+from fedcof.errors import FedCOFError, SingularScatterWarning
 from fedcof.experiments.evaluate import Dealt, PrivacyStep, Sent, collect
 from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
 from fedcof.experiments.features import FeatureSet
@@ -255,7 +256,9 @@ def run(
                             name = partition_name({"dataset": dataset} | asdict(split))
                             results.keep_histogram(name, federation.histogram())
                         for _, setting in group:
-                            with or_skip():
+                            with or_skip(), warnings.catch_warnings():
+                                # A grid asks for it: no shrinkage, few means, G_btw alone.
+                                warnings.simplefilter("ignore", SingularScatterWarning)
                                 row = row_of(experiment, setting, seed)
                                 results.append(row | federation.measure(experiment, setting))
                             advance(1)

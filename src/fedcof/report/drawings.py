@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fedcof.experiments import METRICS, Experiment
 from fedcof.report.figures import Curve, Point, accuracy_vs_communication, curves, rounds
-from fedcof.report.tables import COLUMN_TITLES, Line, Table, method_title, show
+from fedcof.report.tables import COLUMN_TITLES, Line, Table, method_title, show, words
 
 AXIS_TITLES = {
     "clients": "clients",
@@ -136,20 +136,7 @@ def _panels(table: Table, names: Sequence[str]) -> Iterator[tuple[str, list[Line
     """Yield the lines that have the same values under some names, and these values in words."""
     for lines in _group(table.lines, lambda line: [line.setting.get(name) for name in names]):
         setting = lines[0].setting
-        yield ", ".join(_words(name, setting) for name in names if _words(name, setting)), lines
-
-
-def _words(name: str, setting: Any) -> str:
-    if setting.get(name) is None and not (name == "clients" and setting.get("column")):
-        return ""
-    shown = show(name, setting)
-    if name == "clients":
-        return f"{shown} clients" if setting.get("clients") is not None else f"clients {shown}"
-    if name in ("alpha", "shrinkage"):
-        return f"{'α' if name == 'alpha' else 'γ'} {shown}"
-    if name == "means_per_class":
-        return f"{shown} means a client and class"
-    return shown
+        yield ", ".join(words(name, setting) for name in names if words(name, setting)), lines
 
 
 def _varies(table: Table, name: str) -> bool:

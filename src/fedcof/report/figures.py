@@ -60,7 +60,7 @@ def accuracy_vs_communication(points: Sequence[Point], title: str = "") -> Figur
             color=color,
             markersize=7,
             capsize=3,
-            label=f"{point.label}: {point.accuracy:.1f} %, {point.megabytes:,.1f} MB",
+            label=point.label,
         )
         if point.paper is not None:
             axes.plot(
@@ -155,7 +155,7 @@ def _axes(title: str) -> tuple[Figure, Axes]:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color(INK)
-    axes.tick_params(colors=INK, labelsize=9)
+    axes.tick_params(which="both", colors=INK, labelsize=9)
     axes.xaxis.label.set(color=INK, size=9.5)
     axes.yaxis.label.set(color=INK, size=9.5)
     if title:

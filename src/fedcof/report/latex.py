@@ -27,7 +27,7 @@ def as_latex(experiment: Experiment, table: Table) -> str:
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_escape(experiment.title)}. Ours beside the paper's.}}",
+            rf"\caption{{{_escape(experiment.title)} ({_escape(table.common)}).}}",
             rf"\label{{tab:ours-{experiment.name}}}",
             rf"\begin{{tabular}}{{{alignment}}}",
             r"\toprule",

@@ -37,5 +37,5 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     for color, variable in _VARIABLES.items():
         svg = svg.replace(color, variable)
     tag, body = svg.split(">", 1)
-    tag = re.sub(r'\s(?:width|height|xmlns:xlink|version)="[^"]*"', "", tag)
+    tag = re.sub(r'\s(?:width|height|version)="[^"]*"', "", tag)
     return f'{tag} role="img" aria-label="{escape(description)}">{body}'

@@ -72,7 +72,9 @@ class Table:
     Parameters
     ----------
     columns : tuple of str
-        Keys of `COLUMN_TITLES`: the setting's columns that are shown.
+        Keys of `COLUMN_TITLES`: the setting's columns that differ between lines.
+    common : str
+        What all lines have in common, in words.
     metrics : tuple of str
         Keys of `METRICS`.
     with_paper : frozenset of str
@@ -81,6 +83,7 @@ class Table:
     """
 
     columns: tuple[str, ...]
+    common: str
     metrics: tuple[str, ...]
     with_paper: frozenset[str]
     lines: list[Line]
@@ -116,8 +119,12 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
     columns = tuple(
         column
         for column in COLUMN_TITLES
-        if column in ("dataset", "backbone", "method")
-        or len({setting.get(column) for setting in settings}) > 1
+        if column == "method" or len({setting.get(column) for setting in settings}) > 1
+    )
+    common = ", ".join(
+        words(column, settings[0])
+        for column in COLUMN_TITLES
+        if column not in columns and words(column, settings[0])
     )
     lines = [
         Line(
@@ -135,7 +142,7 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
     with_paper = frozenset(
         metric for line in lines for metric, value in line.values.items() if value.paper is not None
     )
-    return Table(columns, experiment.metrics, with_paper, lines)
+    return Table(columns, common, experiment.metrics, with_paper, lines)
 
 
 def _is_setting(name: str, row: Row) -> bool:
@@ -163,6 +170,19 @@ def show(column: str, setting: Mapping[str, Any]) -> str:
     if value is None:
         return "by " + setting["column"] if column == "clients" and setting.get("column") else "–"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def words(column: str, setting: Mapping[str, Any]) -> str:
+    """Return a column of a setting with its name where the value alone would not speak."""
+    shown = show(column, setting)
+    if shown == "–":
+        return ""
+    if column == "clients":
+        return f"{shown} clients" if setting.get("clients") is not None else f"clients {shown}"
+    if column == "means_per_class":
+        return f"{shown} means a client and class"
+    symbols = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε"}
+    return f"{symbols[column]} {shown}" if column in symbols else shown
 
 
 def method_title(setting: Mapping[str, Any]) -> str:

@@ -1,0 +1,201 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcof import CCVR, Fed3R, FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
+from fedcof.errors import FedCOFError
+from fedcof.experiments import Dealt, Experiment, Results, evaluate, run
+from fedcof.experiments.experiment import ByColumn, Central, Dirichlet, Grid, Noise
+from fedcof.experiments.runner import PRIVACY_STEPS
+
+METHODS = (
+    FedNCM(),
+    Fed3R(),
+    Fed3R(10.0),
+    FedCOF(0.1),
+    FedCOF(1.0, means_per_class=2),
+    FedCOF(1.0, scatter="both"),
+    FedCOFOracle(0.1),
+    FedCOFDiagonal(0.1),
+    FedCOFSpherical(0.1),
+    CCVR(samples_per_class=20, max_iter=20),
+)
+SPLIT = Dirichlet(12, 0.5)
+
+
+def experiment(methods=METHODS, splits=(SPLIT,), **options):
+    return Experiment("tiny", "", (Grid(("set",), ("net",), splits, methods),), **options)
+
+
+@pytest.fixture
+def results(tmp_path):
+    return Results(tmp_path / "runs")
+
+
+def by_method(rows):
+    return {(row["method"], row.get("shrinkage"), row.get("ridge")): row for row in rows}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_row_is_what_the_plain_way_gives(method, features, results):
+    run(experiment((method,)), results, lambda *_: features, seeds=2)
+    for row in results.rows():
+        seed = row["seed"]
+        partition = SPLIT.deal(features.train.labels, {}, seed)
+        dealt = Dealt(*features.train[:2], partition, *features.test[:2])
+        plain = CCVR(20, 20, seed) if method.name == "ccvr" else method
+        expected, _ = evaluate(plain, dealt, seed=seed)
+        assert row["accuracy"] == expected.accuracy
+        assert row["formula_bytes"] == expected.formula_bytes
+        assert row["wire_bytes"] == expected.wire_bytes
+
+
+def test_formula_of_the_paper_holds_to_the_byte(features, results):
+    run(experiment((FedNCM(), Fed3R(), FedCOFOracle())), results, lambda *_: features, seeds=1)
+    fedncm, fed3r, oracle = results.rows()
+    means, clients, dim = fedncm["num_means"], fedncm["clients_seen"], 6
+    assert fedncm["formula_bytes"] == 4 * means * dim
+    assert fed3r["formula_bytes"] == 4 * (means * dim + clients * dim**2)
+    assert oracle["formula_bytes"] == 4 * means * (dim + dim**2)
+
+
+def count_calls(monkeypatch, owner, name):
+    calls = []
+    original = getattr(owner, name)
+
+    def counted(*args, **kwargs):
+        calls.append(args)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+def test_one_gram_matrix_serves_all_seeds_and_ridges(features, results, monkeypatch):
+    calls = count_calls(monkeypatch, Fed3R, "pool_samples")
+    grid = experiment((Fed3R(0.01), Fed3R(1.0)), (SPLIT, Dirichlet(5, 1.0)))
+    run(grid, results, lambda *_: features, seeds=3)
+    assert len(results.rows()) == 12
+    assert len(calls) == 1
+
+
+def test_means_of_a_partition_serve_all_methods_and_shrinkages(features, results, monkeypatch):
+    calls = count_calls(monkeypatch, FedCOF, "summarize")
+    calls += count_calls(monkeypatch, FedNCM, "summarize")
+    pools = count_calls(monkeypatch, FedCOF, "pool")
+    methods = (FedNCM(), *(FedCOF(gamma) for gamma in (0.1, 1.0, 10.0)))
+    run(experiment(methods), results, lambda *_: features, seeds=2)
+    assert len(calls) == 0  # FedNCM, the first, made them
+    assert len(pools) == 2
+
+
+def test_finished_rows_are_not_run_again(features, results):
+    run(experiment(), results, lambda *_: features, seeds=2)
+    before = results.path.read_bytes()
+    run(experiment(), Results(results.path.parent), pytest.fail, seeds=2)
+    assert results.path.read_bytes() == before
+
+
+def test_run_that_was_killed_goes_on_at_the_row_that_it_was_writing(features, results):
+    run(experiment(), results, lambda *_: features, seeds=1)
+    whole = results.path.read_text()
+    results.path.write_text(whole[:-30])
+    again = Results(results.path.parent)
+    assert len(again.rows()) == len(METHODS) - 1
+    run(experiment(), again, lambda *_: features, seeds=1)
+    measured = [(row["method"], row["accuracy"]) for row in again.rows()]
+    assert measured == [(row["method"], row["accuracy"]) for row in results.rows()]
+    assert results.path.read_text().count("\n") == len(METHODS)
+
+
+def test_more_seeds_add_rows_only(features, results):
+    run(experiment((FedNCM(),)), results, lambda *_: features, seeds=1)
+    run(experiment((FedNCM(),)), results, lambda *_: features, seeds=3)
+    assert [row["seed"] for row in results.rows()] == [0, 1, 2]
+
+
+def test_missing_data_is_skipped_with_its_reason(features, results):
+    grid = Experiment("two", "", (Grid(("here", "gone"), ("net",), (SPLIT,), (FedNCM(),)),))
+
+    def load(dataset, backbone):
+        if dataset == "gone":
+            raise FedCOFError("gone is not in the folder")
+        return features
+
+    run(grid, results, load, seeds=1)
+    assert [row["dataset"] for row in results.rows()] == ["here"]
+    [skipped] = results.skipped()["two"]
+    assert skipped == ("gone", "net", "gone is not in the folder")
+
+
+def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(features, results):
+    splits = (ByColumn("user"), ByColumn("domain"))
+    run(experiment((FedNCM(),), splits), results, lambda *_: features, seeds=1)
+    assert [row["clients_seen"] for row in results.rows()] == [2]
+    [skipped] = results.skipped()["tiny"]
+    assert "'user'" in skipped.reason
+    assert "domain" in skipped.reason
+
+
+NOISY = Experiment(
+    "noisy",
+    "",
+    (Grid(("set",), ("net",), (SPLIT,), (FedCOF(),), (None, Noise("double", 2.0))),),
+)
+
+
+def test_noise_that_is_not_there_is_skipped_and_the_rest_runs(features, results):
+    run(NOISY, results, lambda *_: features, seeds=1)
+    assert len(results.rows()) == 1
+    assert "noise" in results.skipped()["noisy"][0].reason
+
+
+def test_privacy_step_is_done_before_sending(features, results, monkeypatch):
+    def keep_large_classes(epsilon):
+        return lambda summary, rng: summary if summary.total > 12 else None
+
+    monkeypatch.setitem(PRIVACY_STEPS, "double", keep_large_classes)
+    run(NOISY, results, lambda *_: features, seeds=1)
+    plain, noisy = results.rows()
+    assert noisy["noise"] == "double"
+    assert 0 < noisy["formula_bytes"] < plain["formula_bytes"] or noisy["num_means"] > 0
+
+
+def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(features, results):
+    metrics = ("accuracy", "train_accuracy", "condition_within", "condition_between")
+    run(experiment((Fed3R(),), (Central(),), metrics=metrics), results, lambda *_: features)
+    row = results.rows()[0]
+    assert 0.5 < row["train_accuracy"] <= 1.0
+    x, labels = features.train.features.astype(float), features.train.labels
+    within = sum(np.cov(x[labels == c].T) * (np.sum(labels == c) - 1) for c in range(4))
+    assert row["condition_within"] == pytest.approx(np.linalg.cond(within), rel=1e-6)
+    assert row["condition_between"] > 1
+
+
+def test_row_is_tidy(features, results):
+    run(experiment((FedCOF(0.1),)), results, lambda *_: features, seeds=1)
+    [row] = results.rows()
+    assert row["experiment"] == "tiny"
+    assert (row["dataset"], row["backbone"], row["seed"]) == ("set", "net", 0)
+    assert (row["split"], row["clients"], row["alpha"]) == ("dirichlet", 12, 0.5)
+    assert (row["method"], row["shrinkage"], row["means_per_class"]) == ("fedcof", 0.1, 1)
+    assert row["means_received"] == row["num_means"] / 4
+    assert row["fingerprint"] == "fingerprint"
+    assert "numpy" in row["versions"]
+    assert row["seconds"] > 0
+
+
+def test_class_counts_of_the_first_clients_are_kept(features, results):
+    run(experiment((FedNCM(),)), results, lambda *_: features, seeds=1)
+    [counts] = results.histograms().values()
+    assert sum(sum(held.values()) for held in counts.values()) == 240
+
+
+def test_same_seed_gives_the_same_rows(features, tmp_path):
+    measured = []
+    for folder in ("one", "two"):
+        results = Results(Path(tmp_path / folder))
+        run(experiment(), results, lambda *_: features, seeds=2)
+        measured.append([(row["method"], row["seed"], row["accuracy"]) for row in results.rows()])
+    assert measured[0] == measured[1]
