@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from fedcof import HeadError, LinearHead
-from fedcof.backbones import Preprocessing
+from fedcof.backbones import NoWeightsError, Preprocessing
 from fedcof.backbones import squeezenet as onnx_squeezenet
 from fedcof.training import TrainingSettings
 from fedcof.training.local import Samples, Task, get_state, local_update, set_state
@@ -12,6 +12,7 @@ from fedcof.training.models import (
     Images,
     check_head,
     from_transformers,
+    network,
     random_head,
     squeezenet,
 )
@@ -166,7 +167,7 @@ def test_prompts_need_a_vit(resnet_folder):
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+    with pytest.raises(NoWeightsError, match=r"config\.json"):
         from_transformers(tmp_path)
 
 
@@ -188,3 +189,15 @@ def test_a_head_of_other_classes_is_refused_and_the_difference_told(classes, tex
     head = LinearHead(np.ones((len(classes), 6)), np.array(classes))
     with pytest.raises(HeadError, match=text):
         check_head(head, 6, np.array([0, 1, 2]))
+
+
+def test_a_named_backbone_comes_from_the_folder_for_weights(resnet_folder, monkeypatch):
+    (resnet_folder.parent / "resnet18").symlink_to(resnet_folder)
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(resnet_folder.parent))
+    assert network("resnet18").dim == 12
+    (resnet_folder.parent / "resnet18").unlink()
+
+
+def test_random_weights_are_for_squeezenet():
+    with pytest.raises(ValueError, match="squeezenet"):
+        network("resnet18", pretrained=False)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fedcof.heads import LinearHead
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.local import State
-    from fedcof.training.models import TorchBackbone
 
 _HEAD, _HISTORY, _CHECKPOINT, _MODEL = (
     "head.safetensors",
@@ -90,6 +89,7 @@ def train(
         from fedcof.experiments.training import deal_features, on_images, probing
         from fedcof.progress import progress_bar
         from fedcof.training import TrainingSettings
+        from fedcof.training.models import network
 
         settings = TrainingSettings(
             strategy=strategy,  # type: ignore[arg-type]
@@ -117,12 +117,12 @@ def train(
             head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
             federation = probing(dealt, head)
         else:
-            network = _network(backbone, image_size, pretrained=not from_scratch, seed=seed)
+            net = network(backbone, size=image_size, pretrained=not from_scratch, seed=seed)
             partition = dirichlet(images.labels, clients, alpha, seed=seed)
             total = len(images) + len(test_images)
             with progress_bar("Extracting features", total, unit="images") as advance:
                 dealt = deal_features(
-                    images, test_images, partition, network, device=device, advance=advance
+                    images, test_images, partition, net, device=device, advance=advance
                 )
             head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
             federation = (
@@ -132,7 +132,7 @@ def train(
                     images,
                     test_images,
                     partition,
-                    network,
+                    net,
                     head,
                     pool_size=pool_size if mode == "prompt" else None,
                     seed=seed,
@@ -165,16 +165,6 @@ def _check_device(device: str) -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
-
-
-def _network(name: str, image_size: int, *, pretrained: bool, seed: int) -> TorchBackbone:
-    from fedcof.training.models import from_transformers, squeezenet
-
-    if name == "squeezenet1.1":
-        return squeezenet(pretrained=pretrained, size=image_size, seed=seed)
-    if not pretrained:
-        raise ValueError("--from-scratch is for squeezenet1.1")
-    return from_transformers(name)
 
 
 def _start(

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
-from fedcof.backbones import Preprocessing
+from fedcof.backbones import BACKBONES, NoWeightsError, Preprocessing, torch_networks
+from fedcof.backbones.sources import weights_folder
 from fedcof.backbones.squeezenet1_1 import PREPROCESSING, Weights, read_weights, weights_path
 from fedcof.data import ImageSource, read_image
 from fedcof.errors import HeadError
@@ -207,64 +208,73 @@ def squeezenet(*, pretrained: bool = True, size: int = 224, seed: int = 0) -> To
     return TorchBackbone(module, 512, preprocessing)
 
 
-class _Pooled(nn.Module):
-    """A model of transformers that gives one feature an image."""
-
-    def __init__(self, model: nn.Module, *, first_token: bool) -> None:
-        super().__init__()
-        self.model = model
-        self.first_token = first_token
-
-    def forward(self, images: Tensor) -> Tensor:
-        output = self.model(pixel_values=images)
-        feature: Tensor = (
-            output.last_hidden_state[:, 0] if self.first_token else output.pooler_output
-        )
-        return feature.flatten(1)
-
-
-def from_transformers(path: str | Path) -> TorchBackbone:
-    """Return a ResNet or ViT in the format of transformers.
+def network(name: str, *, size: int = 224, pretrained: bool = True, seed: int = 0) -> TorchBackbone:
+    """Return a backbone that can be trained.
 
     Parameters
     ----------
-    path : str or path
-        A folder with ``config.json``, weights and ``preprocessor_config.json``, or a name on the
-        Hugging Face hub, such as ``"microsoft/resnet-18"``.
+    name : str
+        "squeezenet1.1"; another key of `fedcof.backbones.BACKBONES`, whose weights are looked for
+        as ``NAME.pth`` and as a folder ``NAME`` of transformers in the folder for weights, then on
+        the Hugging Face hub; or a folder or model id of transformers.
+    size : int, default 224
+        Height and width of SqueezeNet's images. It takes any; fewer pixels are faster and worse.
+    pretrained : bool, default True
+        False, for SqueezeNet only, draws random weights.
+    seed : int, default 0
+        Draws them.
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such model, here or on the hub.
+    NoWeightsError
+        If there are no such weights.
+    BackboneError
+        If they are of another network.
     ValueError
-        If it is of another kind than ResNet and ViT.
+        If random weights are asked for another network.
     """
-    from transformers import AutoConfig, AutoImageProcessor, AutoModel
+    if name == "squeezenet1.1":
+        return squeezenet(size=size, pretrained=pretrained, seed=seed)
+    if not pretrained:
+        raise ValueError(f"random weights are for squeezenet1.1, not for {name}")
+    checkpoint, folder = weights_folder() / f"{name}.pth", weights_folder() / name
+    if name in torch_networks.CHECKPOINTS and checkpoint.is_file():
+        module = torch_networks.CHECKPOINTS[name](torch_networks.read_checkpoint(checkpoint))
+        return _measured(module, BACKBONES[name].preprocessing)
+    model_id = BACKBONES[name].transformers if name in BACKBONES else name
+    if folder.is_dir():
+        return from_transformers(folder)
+    if model_id is None:
+        raise NoWeightsError(f"no weights of {name}: expected {checkpoint} or {folder}")
+    return from_transformers(model_id)
 
+
+def from_transformers(source: str | Path) -> TorchBackbone:
+    """Return a ViT, ResNet or MobileNetV2 in the format of transformers.
+
+    Parameters
+    ----------
+    source : str or path
+        A folder with ``config.json``, weights and ``preprocessor_config.json``, or a model id of
+        the Hugging Face hub, such as ``"microsoft/resnet-18"``.
+
+    Raises
+    ------
+    NoWeightsError
+        If there is no such model, here or on the hub.
+    BackboneError
+        If it is of another kind.
+    """
     try:
-        config = AutoConfig.from_pretrained(path)
-        processor = AutoImageProcessor.from_pretrained(path)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise FileNotFoundError(
-            f"no model of transformers at {path}: expected a folder with config.json, "
-            f"preprocessor_config.json and weights, or a name on the hub ({error})"
-        ) from None
-    if config.model_type not in ("vit", "resnet"):
-        raise ValueError(f"{path} is a {config.model_type}; expected a vit or a resnet")
-    vit = config.model_type == "vit"
-    # ViT's pooler is a head of its pre-training that the features do not pass.
-    options = {"add_pooling_layer": False} if vit else {}
-    model = AutoModel.from_pretrained(path, **options)
-    dim = config.hidden_size if vit else config.hidden_sizes[-1]
-    return TorchBackbone(_Pooled(model, first_token=vit), dim, _preprocessing(processor))
+        folder = torch_networks.transformers_folder(str(source))
+    except OSError as error:
+        reason = str(error).splitlines()[0]
+        raise NoWeightsError(f"no model of transformers at {source}: {reason}") from None
+    preprocessing = torch_networks.transformers_preprocessing(folder)
+    return _measured(torch_networks.from_transformers(folder), preprocessing)
 
 
-def _preprocessing(processor: Any) -> Preprocessing:
-    size = processor.size.get("height") or processor.size["shortest_edge"]
-    filters = ("nearest", "lanczos", "bilinear", "bicubic")
-    return Preprocessing(
-        size=size,
-        resampling=filters[processor.resample],  # type: ignore[arg-type]
-        mean=tuple(255 * m for m in processor.image_mean),
-        scale=tuple(255 * s for s in processor.image_std),
-    )
+@torch.no_grad()
+def _measured(module: nn.Module, preprocessing: Preprocessing) -> TorchBackbone:
+    blank = torch.zeros(1, 3, preprocessing.size, preprocessing.size)
+    return TorchBackbone(module, module.eval()(blank).shape[1], preprocessing)
