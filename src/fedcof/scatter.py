@@ -55,7 +55,7 @@ class Scatter:
     @property
     def global_mean(self) -> NDArray[np.float64]:
         """The mean of all samples, mu_g."""
-        return self.class_counts @ self.class_means / self.total
+        return self.sums.sum(axis=0) / self.total
 
     @property
     def sums(self) -> NDArray[np.float64]:
@@ -128,15 +128,14 @@ class ClassStatistics:
     class_counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, summaries: Iterable[ClassMeans]) -> ClassStatistics:
-        """Gather the means of the clients, in the order of their ids, and average them by class.
+    def of(cls, parts: Sequence[ClassMeans]) -> ClassStatistics:
+        """Gather the means of the clients and average them by class.
 
-        Raises
-        ------
-        SummaryError
-            If there is no summary, two do not fit together, or a client appears twice.
+        Parameters
+        ----------
+        parts : sequence of ClassMeans
+            As `ordered` gives them.
         """
-        parts = ordered(summaries, ClassMeans)
         if any(one.client_ids[-1] > other.client_ids[0] for one, other in pairwise(parts)):
             parts = [merge(parts)]  # a part holds clients that belong between those of another
         return cls._of(
@@ -221,12 +220,13 @@ def weighted_scatter(
     if len(weights) <= _MANY * dim:
         dtype = np.dtype(np.float64)
     rounded, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
-    scatter = np.zeros((dim, dim))
+    scatter = np.zeros((dim, dim))  # its upper triangle, until the end
+    product = linalg.get_blas_funcs("syrk", dtype=dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
         for rows, block in blocks(arrays, dtype, at_least=2 * dim):
-            np.subtract(block, rounded[centre_index[rows]], out=block)
+            np.subtract(block, rounded.take(centre_index[rows], axis=0), out=block)
             np.multiply(block, scales[rows, None], out=block)
-            scatter += block.T @ block
+            scatter += product(1.0, block.T)
     if not np.isfinite(scatter).all():
         if dtype == np.float64:
             largest = max(np.abs(array).max() for array in arrays)
@@ -237,9 +237,11 @@ def weighted_scatter(
         exact = [array.astype(np.float64) for array in arrays]
         return weighted_scatter(exact, weights, centres, centre_index)
     if dtype != np.float64:
-        errors = centres - rounded
-        scatter -= (errors.T * np.bincount(centre_index, weights, len(centres))) @ errors
-    return scatter
+        totals = np.bincount(centre_index, weights, len(centres))
+        errors = (centres - rounded) * np.sqrt(totals)[:, None]
+        scatter -= product(1.0, errors.astype(dtype).T)  # small: its first digits will do
+    upper = np.triu(scatter)
+    return upper + np.triu(upper, 1).T
 
 
 def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:

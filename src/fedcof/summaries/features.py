@@ -55,6 +55,10 @@ def blocks(
     pieces: list[NDArray[Any]] = []
     start, missing = 0, size
     for array in arrays:
+        if len(array) < missing:  # nothing to cut: thousands of clients with a few rows each
+            pieces.append(array)
+            missing -= len(array)
+            continue
         for first in (0, *range(missing, len(array), size)):
             pieces.append(array[first : first + missing])
             missing -= len(pieces[-1])
