@@ -32,11 +32,15 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """A training and a test set of features, and the fingerprint of the backbone they are of."""
+    """A training and a test set of features, and the fingerprint of the backbone they are of.
+
+    Beside them stand the images of both, where there are any: what the backbone is trained on.
+    """
 
     train: Samples
     test: Samples
     fingerprint: str
+    images: tuple[ImageSet, ImageSet] | None = None
 
 
 def load_features(dataset: str, backbone: str, data: str | None = None) -> FeatureSet:
@@ -57,11 +61,12 @@ def load_features(dataset: str, backbone: str, data: str | None = None) -> Featu
     train, test = datasets.load(dataset, data)
     network = backbones.get(backbone)
 
-    def extract(images: ImageSet, part: str) -> Samples:
+    def extract(images: ImageSet, part: str) -> tuple[Samples, ImageSet]:
         title = f"Features: {dataset}, {part}, {backbone}"
         with progress_bar(title, len(images), unit="images") as advance:
             found = extract_features(images.images, network, advance=advance)
-        columns = {name: column[found.kept] for name, column in images.columns.items()}
-        return Samples(found.features, images.labels[found.kept], columns)
+        kept = images.subset(found.kept)
+        return Samples(found.features, kept.labels, kept.columns), kept
 
-    return FeatureSet(extract(train, "train"), extract(test, "test"), network.fingerprint[:12])
+    (train_samples, train), (test_samples, test) = extract(train, "train"), extract(test, "test")
+    return FeatureSet(train_samples, test_samples, network.fingerprint[:12], (train, test))

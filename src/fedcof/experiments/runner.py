@@ -30,6 +30,7 @@ from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.participation import participate
 from fedcof.experiments.results import Histogram, Results, Row, Skipped, partition_name
+from fedcof.experiments.training_paper import TrainingSetting
 from fedcof.heads import LinearHead
 from fedcof.methods import CCVR, Method
 from fedcof.progress import progress_bar
@@ -109,26 +110,30 @@ class _Federation:
             for client_id, labels in first
         }
 
-    def measure(self, experiment: Experiment, setting: Setting) -> Row:
+    def measure(self, experiment: Experiment, setting: Setting | TrainingSetting) -> Row:
         """Return the measured columns of a row."""
         start = time.perf_counter()
+        if isinstance(setting, TrainingSetting):
+            measured = setting.measure(self.dealt, self.source.data.images, seed=self.seed)
+            return measured | self._circumstances(start)
         method = _seeded(setting.method, self.seed)
         if experiment.measure == "participation":
             sent = self.sent(method, setting.noise)
             rounds = participate(method, self.dealt, sent.summaries, seed=self.seed)
-            measured: Row = {"accuracy": rounds[-1].accuracy, "rounds": list(map(asdict, rounds))}
+            measured = {"accuracy": rounds[-1].accuracy, "rounds": list(map(asdict, rounds))}
             traffic = traffic_of(sent)
         else:
             pooled, traffic = self.pooled(method, setting.noise)
             measured = self._score(method.fit(pooled), experiment.metrics)
-        features, labels = self.dealt.features, self.dealt.labels
+        means_received = traffic.num_means / len(np.unique(self.dealt.labels))
+        measured |= {**traffic._asdict(), "means_received": means_received}
+        return measured | self._circumstances(start)
+
+    def _circumstances(self, start: float) -> Row:
         return {
-            **measured,
-            **traffic._asdict(),
-            "means_received": traffic.num_means / len(np.unique(labels)),
             "clients_seen": sum(len(rows) > 0 for _, rows in self.dealt.partition),
-            "samples": len(features),
-            "dim": features.shape[1],
+            "samples": len(self.dealt.features),
+            "dim": self.dealt.features.shape[1],
             "seconds": time.perf_counter() - start,
             "fingerprint": self.source.data.fingerprint,
             "versions": VERSIONS,

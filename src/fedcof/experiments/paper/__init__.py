@@ -1,13 +1,14 @@
-"""The paper's tables and figures that need no training, by the paper's own labels."""
+"""The paper's tables and figures, by the paper's own labels."""
 
 from difflib import get_close_matches
 
+from fedcof.experiments import training_paper
 from fedcof.experiments.experiment import Experiment
 from fedcof.experiments.paper import ablations, comparisons, scatter
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (comparisons, scatter, ablations)
+    for module in (comparisons, scatter, ablations, training_paper)
     for experiment in module.EXPERIMENTS
 }
 """Every experiment by its name."""
