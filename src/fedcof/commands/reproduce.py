@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table as RichTable
@@ -30,6 +30,9 @@ def reproduce(
     data: Annotated[
         str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
     ] = None,
+    device: Annotated[
+        str, typer.Option(help="Where torch trains, in the experiments that do: cpu, cuda.")
+    ] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for results; the same one again goes on.")] = (
         Path("runs")
     ),
@@ -37,6 +40,7 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
     from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
+    from fedcof.experiments.training_paper import on_device
     from fedcof.report.tables import tabulate
 
     with errors_for_people():
@@ -49,6 +53,8 @@ def reproduce(
             return
         _check_names(dataset, backbone)
         experiment = get_experiment(name).on(dataset or None, backbone or None)
+        if device != "cpu":
+            experiment = on_device(experiment, device)
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
         wanted = {(one.dataset, one.backbone) for one in experiment.settings()}
@@ -83,9 +89,11 @@ def _check_names(dataset: str, backbone: str) -> None:
 
 
 def _as_rich(table: Table, title: str) -> RichTable:
+    justify: Literal["left", "right"]
     shown = RichTable(title=title, caption=table.common)
     for position, name in enumerate(table.titles()):
-        shown.add_column(name, justify="right" if position >= len(table.columns) else "left")
+        justify = "right" if position >= len(table.columns) else "left"
+        shown.add_column(name, justify=justify, overflow="fold")
     for line in table.lines:
         shown.add_row(*table.cells(line))
     return shown
