@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcof.data import by_column, dirichlet, iid
+from fedcof.data import by_column, describe_partition, dirichlet, hsu_dirichlet, iid
 
 CIFAR_100 = np.repeat(np.arange(100), 500)
 
@@ -72,7 +72,12 @@ def test_labels_may_be_strings():
 
 
 @pytest.mark.parametrize(
-    "deal", [lambda s: dirichlet([0, 1] * 20, 4, 0.5, seed=s), lambda s: iid(40, 4, seed=s)]
+    "deal",
+    [
+        lambda s: dirichlet([0, 1] * 20, 4, 0.5, seed=s),
+        lambda s: hsu_dirichlet([0, 1] * 20, 4, 0.5, seed=s),
+        lambda s: iid(40, 4, seed=s),
+    ],
 )
 def test_a_seed_makes_the_partition(deal):
     first, again, other = deal(0), deal(np.random.default_rng(0)), deal(1)
@@ -147,3 +152,64 @@ def test_no_samples_and_no_clients_are_refused():
         iid(3, 0, seed=0)
     with pytest.raises(ValueError, match="1-D"):
         dirichlet([[0, 1]], 2, 0.1, seed=0)
+
+
+def test_class_wise_mixes_follow_their_law():
+    # A client of two gets a share of a class that is uniform on [0, 1] at alpha 1.
+    labels = np.repeat([0, 1], 500)
+    first = [
+        np.mean(hsu_dirichlet(labels, 2, 1.0, seed=s).assignment[:500] == 0) for s in range(2000)
+    ]
+    expected = np.linspace(0.1, 0.9, 9)  # quantiles; each has a standard error below 0.0112
+    np.testing.assert_allclose(np.quantile(first, expected), expected, atol=0.05)
+
+
+@given(
+    labels=st.lists(st.integers(0, 5), min_size=1, max_size=60),
+    num_clients=st.integers(1, 70),
+    alpha=st.floats(1e-2, 1e6),
+    seed=st.integers(0, 2**32),
+)
+def test_class_wise_mixes_deal_every_sample_to_a_client(labels, num_clients, alpha, seed):
+    partition = hsu_dirichlet(labels, num_clients, alpha, seed=seed)
+    held = sizes(partition)
+    assert len(held) == num_clients
+    assert sum(held) == len(labels)
+    assert bool(partition.notes) == (0 in held)
+
+
+def test_class_wise_a_large_alpha_gives_every_client_its_share():
+    assert sizes(hsu_dirichlet(np.repeat([0, 1], 1000), 4, 1e9, seed=0)) == [500] * 4
+
+
+def test_class_wise_a_client_without_samples_is_said():
+    assert hsu_dirichlet([0], 3, 1.0, seed=0).notes == ("2 of 3 clients have no samples",)
+
+
+@pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), float("inf")])
+def test_class_wise_an_alpha_that_is_no_concentration_is_refused(alpha):
+    with pytest.raises(ValueError, match="alpha must be positive and finite"):
+        hsu_dirichlet([0, 1], 2, alpha, seed=0)
+
+
+def test_class_wise_no_samples_and_no_clients_are_refused():
+    with pytest.raises(ValueError, match="no samples"):
+        hsu_dirichlet([], 2, 0.1, seed=0)
+    with pytest.raises(ValueError, match="at least 1 client"):
+        hsu_dirichlet([0], 0, 0.1, seed=0)
+
+
+def test_a_partition_is_described_by_the_papers_numbers():
+    labels = ["cat", "cat", "dog", "eel", "cat"]
+    described = describe_partition(labels, by_column(["a", "a", "a", "b", "b"]))
+    assert described.clients == 2
+    assert described.num_means == 4
+    assert described.samples_per_client == (2, 2.5, 3)
+    assert described.classes_per_client == (2, 2, 2)
+    assert described.clients_per_class == (1, 4 / 3, 2)
+
+
+def test_clients_without_samples_are_not_described():
+    described = describe_partition([0, 0], dirichlet([0, 0], 5, 1.0, seed=0))
+    assert described.clients == 2
+    assert described.samples_per_client[0] == 1

@@ -9,20 +9,34 @@ from fedcof.data.images import (
     image_folder,
     read_image,
 )
-from fedcof.data.partition import Partition, by_column, dirichlet, iid
+from fedcof.data.partition import (
+    Partition,
+    PartitionStatistics,
+    by_column,
+    describe_partition,
+    dirichlet,
+    hsu_dirichlet,
+    iid,
+)
+from fedcof.data.tables import FeatureTable, load_table
 
 __all__ = [
+    "FeatureTable",
     "ImageFeatures",
     "ImageSet",
     "ImageSource",
     "Partition",
+    "PartitionStatistics",
     "UnreadableImageError",
     "UnreadableImageWarning",
     "by_column",
+    "describe_partition",
     "dirichlet",
     "extract_features",
     "fashion_mnist",
+    "hsu_dirichlet",
     "iid",
     "image_folder",
+    "load_table",
     "read_image",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data.images import ImageSet, ImageSource, LazyImages
-from fedcof.data.split import Split, hold_out
+from fedcof.data.split import Split, hold_out, train_and_test
 
 SUFFIXES = (".parquet", ".arrow", ".feather")
 LABELS = ("label", "labels", "fine_label", "class", "target", "wnid")
@@ -126,17 +126,11 @@ def read_images(
             )
     pieces = [piece for _, of_file in files for piece in of_file]
     plain = [name for name in schema.names if name == label or _is_plain(schema.field(name).type)]
-    columns = {
-        name: np.concatenate([piece.read(name).to_numpy(zero_copy_only=False) for piece in pieces])
-        for name in plain
-        if name != image
-    }
-    labels, classes = _classes(columns.pop(label), columns, _names(schema, label))
-    texts = {
-        name: column.astype(str) if column.dtype == object else column
-        for name, column in columns.items()
-    }
-    return ImageSet(ImageColumn(pieces, image, paths[0].parent), labels, classes, texts)
+    columns = {name: _column(pieces, name) for name in plain if name != image}
+    values = columns.pop(label)
+    check_labels(values, f"column {label!r} of {paths[0]}")
+    labels, classes = _classes(values, columns, _names(schema, label))
+    return ImageSet(ImageColumn(pieces, image, paths[0].parent), labels, classes, columns)
 
 
 def read_split(train: Sequence[Path], test: Sequence[Path]) -> Split:
@@ -150,25 +144,36 @@ def read_split(train: Sequence[Path], test: Sequence[Path]) -> Split:
 def read_path(path: Path) -> Split:
     """Return the images of one file, a fifth of them held out, or of a folder of files.
 
-    In a folder, what is called ``train*`` is for training and what is called ``test*``, ``val*`` or
-    ``valid*`` for testing.
+    In a folder, what is called ``train*`` is for training and what is called ``test*`` or ``val*``
+    for testing.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file, or if the folder lacks one of the two.
     """
-    if path.is_file():
-        return hold_out(read_images([path]))
-    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
-    train = [file for file in files if file.name.startswith("train")]
-    test = [file for file in files if file.name.startswith(("test", "val"))]
-    if not train or not test:
-        raise FileNotFoundError(
-            f"{path} is no Parquet or Arrow file, and no folder of files train*.parquet and "
-            "test*.parquet"
+    files = train_and_test(path, SUFFIXES)
+    return hold_out(read_images([path])) if files is None else read_split(*files)
+
+
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """Return all columns of a file as arrays; lists are objects, texts are str."""
+    schema, pieces = _pieces(path)
+    return {name: _column(pieces, name) for name in schema.names}
+
+
+def check_labels(labels: NDArray[Any], where: str) -> None:
+    """Check that labels are integers or texts.
+
+    Raises
+    ------
+    ValueError
+        If they are not, or some are missing.
+    """
+    if labels.dtype.kind not in "iuU":
+        raise ValueError(
+            f"{where} has labels of dtype {labels.dtype}; expected an integer or a text in each row"
         )
-    return read_split(train, test)
 
 
 def _pieces(path: Path) -> tuple[Any, list[Piece]]:
@@ -195,6 +200,12 @@ def _pieces(path: Path) -> tuple[Any, list[Piece]]:
 def _read_group(path: Path, group: int, column: str) -> Any:
     with pyarrow().parquet.ParquetFile(path) as file:
         return file.read_row_group(group, columns=[column]).column(column)
+
+
+def _column(pieces: Sequence[Piece], name: str) -> NDArray[Any]:
+    column = np.concatenate([piece.read(name).to_numpy(zero_copy_only=False) for piece in pieces])
+    texts = column.dtype == object and all(isinstance(value, str) for value in column)
+    return column.astype(str) if texts else column
 
 
 def _map_arrow(path: Path) -> Any:
@@ -244,8 +255,6 @@ def _classes(
     """Return labels and classes, and take the column that names them out of the others."""
     if names:
         return values.astype(np.int64), tuple(names)
-    if values.dtype == object:
-        values = values.astype(str)
     found, first, labels = np.unique(values, return_index=True, return_inverse=True)
     for name in CLASS_NAMES:
         if name in columns and len(set(columns[name].tolist())) == len(found):

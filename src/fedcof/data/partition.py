@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,9 +112,7 @@ def dirichlet(labels: ArrayLike, num_clients: int, alpha: float, *, seed: Seed) 
     .. [1] Hsu, Qi and Brown, "Measuring the Effects of Non-Identical Data Distribution for
        Federated Visual Classification", 2019, section 3.
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"labels must be 1-D, not of shape {labels.shape}")
+    labels = _check_labels(labels)
     sizes, notes = _equal_sizes(len(labels), num_clients)
     class_index = np.unique(labels, return_inverse=True)[1]
     stock = np.bincount(class_index)
@@ -132,6 +131,114 @@ def dirichlet(labels: ArrayLike, num_clients: int, alpha: float, *, seed: Seed) 
         samples = rng.permutation(np.flatnonzero(class_index == c))
         assignment[samples] = np.repeat(np.arange(num_clients), held[:, c])
     return Partition(assignment, _client_ids(num_clients), notes)
+
+
+def hsu_dirichlet(labels: ArrayLike, num_clients: int, alpha: float, *, seed: Seed) -> Partition:
+    """Deal every class by its own mix of clients, the scheme of most benchmarks [1]_.
+
+    It is often named after Hsu et al., whose clients draw mixes of classes instead: that is
+    `dirichlet`. Here clients differ in size, and some may hold nothing.
+
+    Parameters
+    ----------
+    labels : (n,) array
+        The class of each sample.
+    num_clients : int
+        The paper's K.
+    alpha : float
+        Concentration: near 0, a class is at hardly more than one client; large, all have their
+        share.
+    seed : int or numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, no clients, or ``alpha`` is not positive and finite.
+
+    References
+    ----------
+    .. [1] Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019,
+       section 4.
+    """
+    labels = _check_labels(labels)
+    if num_clients < 1:
+        raise ValueError(f"there must be at least 1 client, not {num_clients}")
+    if not 0 < alpha * num_clients < np.inf:
+        raise ValueError(f"alpha must be positive and finite, not {alpha}")
+    rng = np.random.default_rng(seed)
+    class_index = np.unique(labels, return_inverse=True)[1]
+    assignment = np.empty(len(labels), dtype=np.int64)
+    for c in range(class_index.max() + 1):
+        samples = rng.permutation(np.flatnonzero(class_index == c))
+        mix = rng.dirichlet(np.full(num_clients, alpha))
+        ends = np.round(np.cumsum(mix) * len(samples)).astype(np.int64)
+        ends[-1] = len(samples)
+        assignment[samples] = np.repeat(np.arange(num_clients), np.diff(ends, prepend=0))
+    empty = num_clients - len(np.unique(assignment))
+    notes = (f"{empty} of {num_clients} clients have no samples",) if empty else ()
+    return Partition(assignment, _client_ids(num_clients), notes)
+
+
+@dataclass(frozen=True)
+class PartitionStatistics:
+    """How uneven a partition is, in the numbers of the paper's appendix on class imbalance.
+
+    Parameters
+    ----------
+    clients : int
+        Those that hold samples, the paper's K.
+    num_means : int
+        Pairs of a client and a class that it holds, the paper's M.
+    samples_per_client, classes_per_client, clients_per_class : tuple of 3 floats
+        Smallest, mean and largest.
+    """
+
+    clients: int
+    num_means: int
+    samples_per_client: tuple[float, float, float]
+    classes_per_client: tuple[float, float, float]
+    clients_per_class: tuple[float, float, float]
+
+
+def describe_partition(labels: ArrayLike, partition: Partition) -> PartitionStatistics:
+    """Return how uneven a partition is.
+
+    Parameters
+    ----------
+    labels : (n,) array
+        The class of each sample.
+    partition : Partition
+        Of these samples. Clients without samples do not count.
+
+    Examples
+    --------
+    >>> describe_partition(["cat", "dog", "cat"], by_column(["ann", "ann", "bob"])).num_means
+    3
+    """
+    labels = _check_labels(labels)
+    class_index = np.unique(labels, return_inverse=True)[1]
+    clients, classes = np.unique(np.stack([partition.assignment, class_index]), axis=1)
+
+    def spread(owners: NDArray[np.int64]) -> tuple[float, float, float]:
+        counts = np.unique(owners, return_counts=True)[1]
+        return float(counts.min()), float(counts.mean()), float(counts.max())
+
+    return PartitionStatistics(
+        clients=len(np.unique(clients)),
+        num_means=len(clients),
+        samples_per_client=spread(partition.assignment),
+        classes_per_client=spread(clients),
+        clients_per_class=spread(classes),
+    )
+
+
+def _check_labels(labels: ArrayLike) -> NDArray[Any]:
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"labels must be 1-D, not of shape {labels.shape}")
+    if not labels.size:
+        raise ValueError("there are no samples to deal to clients")
+    return labels
 
 
 def _fill(

@@ -1,4 +1,6 @@
-"""A test set for data that has no official one."""
+"""What is for training and what for testing."""
+
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,3 +45,30 @@ def hold_out(images: ImageSet) -> Split:
         strata = np.char.add(np.char.add(images.columns["domain"].astype(str), "/"), strata)
     train, test = stratified_rows(strata)
     return images.subset(train), images.subset(test)
+
+
+def train_and_test(path: Path, suffixes: tuple[str, ...]) -> tuple[list[Path], list[Path]] | None:
+    """Return the files of a folder that are to train on, ``train*``, and to test on.
+
+    The latter are called ``test*`` or ``val*``.
+
+    Returns
+    -------
+    pair of lists of Path, or None
+        None if ``path`` is no folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder lacks one of the two.
+    """
+    if not path.is_dir():
+        return None
+    files = sorted(file for file in path.rglob("*") if file.suffix in suffixes)
+    train = [file for file in files if file.name.startswith("train")]
+    test = [file for file in files if file.name.startswith(("test", "val"))]
+    if not train or not test:
+        raise FileNotFoundError(
+            f"{path} has no files train* and test* that end in {', '.join(suffixes)}"
+        )
+    return train, test

@@ -6,6 +6,7 @@ read: the pickles for Python and the binary files.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,10 @@ def _read_pickles(
 
 
 def _unpickle(path: Path) -> Any:
-    return load_arrays(path.read_bytes())
+    try:
+        return load_arrays(path.read_bytes())
+    except pickle.UnpicklingError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _read_binary(

@@ -196,7 +196,7 @@ def describe(name: str) -> Dataset:
         near = get_close_matches(name, DATASETS, cutoff=0.4) or sorted(DATASETS)
         raise ValueError(
             f"no data set is called {name!r}; did you mean {' or '.join(near)}? One of your own is "
-            "folder:PATH or parquet:PATH"
+            "folder:PATH, parquet:PATH or table:PATH"
         )
     return DATASETS[name]
 
@@ -222,6 +222,8 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Split:
         If the name is unknown, or a file is damaged.
     """
     kind, colon, path = name.partition(":")
+    if colon and kind == "table":
+        raise ValueError(f"{name} has features, not images; fedcof.data.load_table reads it")
     if colon and kind in OWN:
         return OWN[kind](Path(path).expanduser())
     dataset = describe(name)
