@@ -24,9 +24,9 @@ class CCVR(Method[ClassCovariances]):
 
     Parameters
     ----------
-    samples_per_class : int, default 100
+    samples_per_class : int, default 500
         How many virtual features are drawn for a class.
-    max_iter : int, default 100
+    max_iter : int, default 30
         Iterations of L-BFGS; they need not converge, as the paper's epochs need not.
     seed : int, default 0
         Seeds the draws.
@@ -35,8 +35,8 @@ class CCVR(Method[ClassCovariances]):
     name: ClassVar[str] = "ccvr"
     summary_type: ClassVar[type[Summary]] = ClassCovariances
 
-    samples_per_class: int = 100
-    max_iter: int = 100
+    samples_per_class: int = 500
+    max_iter: int = 30
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class CCVR(Method[ClassCovariances]):
         classifier = LogisticRegression(max_iter=self.max_iter)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            classifier.fit(features / scale, class_index)
+            classifier.fit((features / scale).astype(np.float32), class_index)
         weight, bias = classifier.coef_ / scale, classifier.intercept_
         if len(classes) == 2:  # scikit-learn keeps one row then: the log odds of the second class
             weight, bias = np.vstack([-weight, weight]) / 2, np.hstack([-bias, bias]) / 2

@@ -19,7 +19,7 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#8a6d00", "#5b5fc7", "#56
 """Okabe and Ito's colours, some darkened: told apart by colour-blind eyes, on paper and screen."""
 MARKERS = "osD^vP*X"
 
-_SIZE = (5.0, 3.4)
+_SIZE = (4.6, 3.5)
 _SIZES = 10
 
 
@@ -137,8 +137,9 @@ def class_histograms(
     for size, places in sorted(dots.items()):  # one mark a size keeps the file small
         diameter = 9.0 * size / _SIZES
         axes.plot(*zip(*places, strict=True), "o", ms=diameter, color=SERIES[0], alpha=0.7, mew=0)
-    axes.set_xlim(-1, len(counts))
-    axes.set_ylim(-1, classes)
+    axes.set_xlim(-0.7, len(counts) - 0.3)
+    axes.set_ylim(-0.7, classes - 0.3)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     step = max(1, len(counts) // 8)
     axes.set_xticks(range(0, len(counts), step), list(counts)[::step])
     axes.set_xlabel(f"client; the largest dot is {largest:,} samples")
@@ -155,9 +156,9 @@ def _axes(title: str) -> tuple[Figure, Axes]:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color(INK)
-    axes.tick_params(which="both", colors=INK, labelsize=9)
-    axes.xaxis.label.set(color=INK, size=9.5)
-    axes.yaxis.label.set(color=INK, size=9.5)
+    axes.tick_params(which="both", colors=INK, labelsize=9.5)
+    axes.xaxis.label.set(color=INK, size=10)
+    axes.yaxis.label.set(color=INK, size=10)
     if title:
         axes.set_title(title, color=INK, fontsize=10, loc="left")
     return figure, axes
@@ -174,6 +175,6 @@ def _legend(figure: Figure) -> None:
         loc="outside lower center",
         ncols=2 if len(handles) > 1 else 1,
         frameon=False,
-        fontsize=8.5,
+        fontsize=9.5,
         labelcolor=INK,
     )

@@ -10,12 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedcof.errors import FedCOFError
 from fedcof.experiments import EXPERIMENTS, Experiment, Results, Row, Skipped, partition_name
-from fedcof.experiments.results import Histogram
+from fedcof.experiments.results import Histogram, key
 from fedcof.report.drawings import Drawing, draw
 from fedcof.report.figures import SERIES, class_histograms
 from fedcof.report.latex import as_latex
 from fedcof.report.svg import inline_svg
-from fedcof.report.tables import Table, tabulate
+from fedcof.report.tables import Table, tabulate, words
 
 DARK = ("#5fb3e8", "#ff9a4d", "#3ecf9d", "#e08fd8", "#d6b84a", "#a3a6ff", "#8fd0f5", "#ff86b0")
 """The figures' colours on a dark ground, in the order of `SERIES`."""
@@ -79,7 +79,7 @@ def sections(folders: Sequence[Path]) -> tuple[list[Section], list[Row]]:
     NoResultsError
         If a folder holds none.
     """
-    rows: list[Row] = []
+    rows: dict[str, Row] = {}
     skipped: dict[str, list[Skipped]] = {}
     histograms: dict[str, Histogram] = {}
     for folder in folders:
@@ -89,18 +89,18 @@ def sections(folders: Sequence[Path]) -> tuple[list[Section], list[Row]]:
                 f"{folder}"
             )
         results = Results(folder)
-        rows += results.rows()
+        rows |= {key(row): row for row in results.rows()}
         skipped |= results.skipped()
         histograms |= results.histograms()
     found = []
     for experiment in EXPERIMENTS.values():
-        mine = [row for row in rows if row["experiment"] == experiment.name]
+        mine = [row for row in rows.values() if row["experiment"] == experiment.name]
         if mine or experiment.name in skipped:
             table = tabulate(experiment, mine) if mine else None
             drawings = draw(experiment, table) if table else []
             drawings += _client_drawings(mine, histograms)
             found.append(Section(experiment, table, drawings, skipped.get(experiment.name, [])))
-    return found, rows
+    return found, list(rows.values())
 
 
 def _client_drawings(rows: Sequence[Row], histograms: dict[str, Histogram]) -> list[Drawing]:
@@ -110,8 +110,12 @@ def _client_drawings(rows: Sequence[Row], histograms: dict[str, Histogram]) -> l
         if counts and row["clients_seen"] > 1:
             classes = 1 + max(int(label) for held in counts.values() for label in held)
             figure = class_histograms(counts, classes)
-            shown = f"the first {len(counts)} of {row['clients_seen']} clients"
-            return [Drawing(figure, f"What {shown} hold: {partition_name(row)}, seed 0.")]
+            some = len(counts) < row["clients_seen"]
+            shown = f"the first {len(counts)} clients" if some else "the clients"
+            place = ", ".join(
+                said for column in ("dataset", "clients", "alpha") if (said := words(column, row))
+            )
+            return [Drawing(figure, f"What {shown} hold: {place}, seed 0.")]
     return []
 
 

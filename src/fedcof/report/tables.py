@@ -178,7 +178,9 @@ def words(column: str, setting: Mapping[str, Any]) -> str:
     if shown == "–":
         return ""
     if column == "clients":
-        return f"{shown} clients" if setting.get("clients") is not None else f"clients {shown}"
+        if setting.get("clients") is None:
+            return f"clients {shown}"
+        return "1 client" if shown == "1" else f"{shown} clients"
     if column == "means_per_class":
         return f"{shown} means a client and class"
     symbols = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε"}
