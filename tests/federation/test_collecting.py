@@ -151,6 +151,14 @@ def test_number_of_classes_is_limited(clients, tmp_path):
     assert report.refused == {"c005": "classes: more than 3 classes in all"}
 
 
+def test_number_of_classes_is_limited_over_all_runs(clients, tmp_path):
+    first = without(clients, "c005")
+    run(GridDouble({1: first}), tmp_path)
+    clients["c005"] = (clients["c005"][0], np.arange(9) // 5 + 100)
+    _, report = run(GridDouble({1: clients}), tmp_path, plan=Plan(timeout=60, max_classes=4))
+    assert list(report.refused) == ["c005"]
+
+
 def test_number_of_clients_is_limited(clients, tmp_path):
     nodes = {1: without(clients, "c005"), 2: {f"x{i}": clients["c000"] for i in range(9)}}
     _, report = run(GridDouble(nodes), tmp_path, plan=Plan(timeout=60, max_clients=8))

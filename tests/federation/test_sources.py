@@ -88,6 +88,13 @@ def test_file_of_several_clients_keeps_their_rows_in_order(save):
     assert same(clients["b"], FEATURES[[0, 2, 5]], LABELS[[0, 2, 5]])
 
 
+def test_rows_of_a_client_keep_their_order_in_a_large_file(save):
+    owners = np.random.default_rng(0).integers(3, size=500)
+    source = save(features=np.arange(500.0)[:, None], labels=owners, clients=owners)
+    clients = load_clients(source, context())
+    assert all((np.diff(features[:, 0]) > 0).all() for features, _ in clients.values())
+
+
 def test_nodes_of_a_simulation_share_the_clients(save):
     source = save(features=FEATURES, labels=LABELS, clients=CLIENTS)
     shares = [

@@ -15,6 +15,7 @@ from fedcof.errors import SummaryError
 from fedcof.methods import Method
 from fedcof.summaries import Summary, check_classes, from_bytes
 
+
 @dataclass(frozen=True)
 class Admission:
     """The rules of a federation for a summary.
