@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import fedcof
+from fedcof.commands import backbones, datasets
 from fedcof.commands.demo import demo
 from fedcof.commands.federate import federate
 from fedcof.commands.report import report
@@ -41,3 +42,5 @@ app.command()(federate)
 app.command()(reproduce)
 app.command()(report)
 app.command()(train)
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(backbones.app, name="backbones")

@@ -33,6 +33,18 @@ def weights_folder() -> Path:
     return Path(override).expanduser() if override else cache_folder() / "weights"
 
 
+def find_here(architecture: Architecture) -> Path | None:
+    """Return the file or folder on this machine that has the weights, if there is one."""
+    name, folder, package = architecture.name, weights_folder(), architecture.package
+    checkpoints = [folder / f"{name}.pth", package.path() if package else None]
+    candidates = [
+        folder / f"{name}.onnx",
+        *(checkpoints if architecture.build else ()),
+        folder / name,
+    ]
+    return next((path for path in candidates if path is not None and path.exists()), None)
+
+
 def onnx_file(path: Path, device: Device) -> Backbone:
     """Return the backbone in an ONNX file.
 

@@ -26,7 +26,7 @@ def errors_for_people() -> Iterator[None]:
     """Print what fedcof has to say without a traceback."""
     try:
         yield
-    except (FedCOFError, ValueError, OSError) as error:
+    except (FedCOFError, ValueError, OSError, ImportError) as error:
         error_console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:

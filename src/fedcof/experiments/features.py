@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof import backbones
-from fedcof.data import ImageSet, datasets, extract_features
+from fedcof.data import ImageSet, datasets, extract_features, load_table
 from fedcof.progress import progress_bar
 
 
@@ -49,7 +50,8 @@ def load_features(dataset: str, backbone: str, data: str | None = None) -> Featu
     Parameters
     ----------
     dataset, backbone : str
-        As `fedcof.data.datasets.load` and `fedcof.backbones.get` take them.
+        As `fedcof.data.datasets.load` and `fedcof.backbones.get` take them; or ``table:PATH``,
+        features as `fedcof.data.load_table` takes them, whatever the backbone.
     data : str, optional
         The folder in which the data sets lie, or "hub".
 
@@ -58,6 +60,11 @@ def load_features(dataset: str, backbone: str, data: str | None = None) -> Featu
     FedCOFError
         If the data set or the backbone's weights are not there.
     """
+    kind, _, path = dataset.partition(":")
+    if kind == "table":
+        tables = load_table(Path(path).expanduser())
+        first, second = (Samples(one.features, one.labels, one.columns) for one in tables)
+        return FeatureSet(first, second, "")
     train, test = datasets.load(dataset, data)
     network = backbones.get(backbone)
 

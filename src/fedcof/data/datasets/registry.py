@@ -31,6 +31,9 @@ class DatasetMissingError(FedCOFError, FileNotFoundError):
     """A data set is not there, or not all of it; the text says what and where to get it."""
 
 
+_OFFICIAL = "official"
+
+
 @dataclass(frozen=True)
 class Dataset:
     """What is known of a data set.
@@ -64,7 +67,7 @@ class Dataset:
     classes: int
     train: int | None
     test: int | None
-    split: str = "official"
+    split: str = _OFFICIAL
     columns: tuple[str, ...] = ()
     hub: Hub | None = None
     select: Callable[[ImageSet], ImageSet] = lambda images: images
@@ -72,7 +75,9 @@ class Dataset:
 
     def wanted(self, data: Path) -> list[Path]:
         """Return the files of which one has to be in a data folder."""
-        return [layout.wanted(data) for layout in self.layouts] + [data / f"{self.name}.parquet"]
+        part = "-train" if self.split == _OFFICIAL else ""
+        parquet = data / f"{self.name}{part}.parquet"
+        return [*(layout.wanted(data) for layout in self.layouts), parquet]
 
 
 _HELD_OUT = "a fifth of every class, held out with a fixed seed"

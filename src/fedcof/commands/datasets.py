@@ -1,0 +1,151 @@
+"""``fedcof datasets``: which data sets there are, and whether they are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from fedcof.commands.shared import console, errors_for_people
+
+if TYPE_CHECKING:
+    from fedcof.data import ImageSet, Partition
+
+_CHECKED_AT_ONCE = 512
+
+app = typer.Typer(
+    no_args_is_help=True, help="Which data sets there are, and whether they are here."
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the data set, or folder:PATH, or parquet:PATH.")]
+Data = Annotated[
+    str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
+]
+
+
+@app.command("list")
+def list_() -> None:
+    """List the data sets."""
+    from fedcof.data.datasets import DATASETS
+
+    table = Table("name", "what it is", box=None)
+    for column in ("training", "test", "classes"):
+        table.add_column(column, justify="right")
+    table.add_column("also by")
+    for dataset in DATASETS.values():
+        sizes = (dataset.train, dataset.test, dataset.classes)
+        table.add_row(
+            dataset.name,
+            dataset.title,
+            *("" if size is None else f"{size:,}" for size in sizes),
+            ", ".join(dataset.columns),
+        )
+    console.print(table)
+
+
+@app.command()
+def describe(
+    name: Name,
+    data: Data = None,
+    clients: Annotated[int, typer.Option(min=1, help="Clients of the partitions.")] = 100,
+    alpha: Annotated[float, typer.Option(help="Dirichlet concentration.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seeds the partitions.")] = 0,
+) -> None:
+    """Say what a data set is and how it has to lie; where it is here, how partitions deal it."""
+    from fedcof.data import datasets, describe_partition
+
+    with errors_for_people():
+        if ":" not in name:
+            dataset = datasets.describe(name)
+            hub = dataset.hub.id if dataset.hub else "no"
+            facts = {
+                "": dataset.title,
+                "get it from": dataset.homepage,
+                "in the data folder": "\n".join(map(str, dataset.wanted(Path()))),
+                "on the hub": hub,
+                "test set": dataset.split,
+            }
+            table = Table(box=None, show_header=False)
+            for fact, value in facts.items():
+                table.add_row(fact, value)
+            console.print(table, highlight=False)
+            if data is None and not dataset.packaged:
+                return
+        train, _ = datasets.load(name, data)
+        table = Table("partition", title=f"{name}: {len(train):,} training images")
+        headings = ("clients", "means M", "samples a client", "classes a client", "clients a class")
+        for heading in headings:
+            table.add_column(heading, justify="right")
+        for how, partition in _partitions(train, clients, alpha, seed):
+            found = describe_partition(train.labels, partition)
+            spreads = (found.samples_per_client, found.classes_per_client, found.clients_per_class)
+            table.add_row(
+                how,
+                f"{found.clients:,}",
+                f"{found.num_means:,}",
+                *(f"{mean:,.1f} ({low:,.0f} to {high:,.0f})" for low, mean, high in spreads),
+            )
+        console.print(table)
+
+
+@app.command()
+def check(name: Name, data: Data = None) -> None:
+    """Read a whole data set, and say whether all of it is there and every image can be read."""
+    from fedcof.data import datasets
+    from fedcof.progress import progress_bar
+
+    with errors_for_people():
+        parts = datasets.load(name, data)
+        with progress_bar(f"Checking {name}", sum(map(len, parts)), unit="images") as advance:
+            faults = [fault for images in parts for fault in _faults(images, advance)]
+        for fault in faults:
+            console.print(fault, highlight=False, markup=False)
+        train, test = map(len, parts)
+        console.print(
+            f"{name}: {train:,} training images, {test:,} test images, "
+            f"{len(parts[0].classes):,} classes; "
+            + (f"{len(faults):,} images cannot be read" if faults else "all images can be read")
+        )
+        if faults:
+            raise typer.Exit(1)
+
+
+def _partitions(
+    train: ImageSet, clients: int, alpha: float, seed: int
+) -> Iterator[tuple[str, Partition]]:
+    from fedcof.data import by_column, dirichlet, hsu_dirichlet, iid
+
+    yield f"Dirichlet {alpha:g}", dirichlet(train.labels, clients, alpha, seed=seed)
+    yield f"class-wise {alpha:g}", hsu_dirichlet(train.labels, clients, alpha, seed=seed)
+    yield "iid", iid(len(train), clients, seed=seed)
+    for name, column in train.columns.items():
+        yield f"by {name}", by_column(column)
+
+
+def _faults(images: ImageSet, advance: Callable[[int], None]) -> Iterator[str]:
+    """Yield the images that cannot be read, and why."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import joblib
+
+    from fedcof.data import ImageSource, UnreadableImageError, read_image
+
+    def fault(source: ImageSource) -> str:
+        try:
+            read_image(source)
+        except UnreadableImageError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        for start in range(0, len(images), _CHECKED_AT_ONCE):
+            sources = images.images[start : start + _CHECKED_AT_ONCE]
+            for row, (source, found) in enumerate(
+                zip(sources, pool.map(fault, sources), strict=True), start
+            ):
+                if found:
+                    yield f"{source if isinstance(source, str | Path) else f'image {row}'}: {found}"
+            advance(len(sources))
