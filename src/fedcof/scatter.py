@@ -55,7 +55,7 @@ class Scatter:
     @property
     def global_mean(self) -> NDArray[np.float64]:
         """The mean of all samples, mu_g."""
-        return self.sums.sum(axis=0) / self.total
+        return np.asarray(self.sums.sum(axis=0) / self.total)
 
     @property
     def sums(self) -> NDArray[np.float64]:
@@ -220,10 +220,10 @@ def weighted_scatter(
     if len(weights) <= _MANY * dim:
         dtype = np.dtype(np.float64)
     rounded, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
-    scatter = np.zeros((dim, dim))  # its upper triangle, until the end
+    scatter = np.zeros((dim, dim), order="F")  # its upper triangle, in the layout of BLAS
     product = linalg.get_blas_funcs("syrk", dtype=dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
-        for rows, block in blocks(arrays, dtype, at_least=2 * dim):
+        for rows, block in blocks(arrays, dtype, at_least=4 * dim):
             np.subtract(block, rounded.take(centre_index[rows], axis=0), out=block)
             np.multiply(block, scales[rows, None], out=block)
             scatter += product(1.0, block.T)
