@@ -122,7 +122,7 @@ class Summary(ABC):
 
         The counts are not in the formulas, as in the paper.
         """
-        return 4 * sum([getattr(self, name).size for name in self.axes])
+        return 4 * sum([int(getattr(self, name).size) for name in self.axes])
 
     @classmethod
     @abstractmethod
