@@ -350,3 +350,20 @@ def test_timm_says_what_its_weights_want(monkeypatch, exported):
     assert preprocessing.size == 12
     assert preprocessing.resampling == "bicubic"
     assert preprocessing.mean == (127.5, 127.5, 127.5)
+
+
+def test_a_package_that_does_not_fit_this_torch_is_passed_over(monkeypatch, exported):
+    def broken(weights):
+        raise RuntimeError("operator torchvision::nms does not exist")
+
+    torchvision = SimpleNamespace(models=SimpleNamespace(resnet18=broken))
+    monkeypatch.setitem(sys.modules, "torchvision", torchvision)
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(NoWeightsError, match="torchvision; that failed: operator torchvision::nms"):
+        backbones.get("resnet18")
+
+
+def test_a_squeezenet_of_another_layout_is_refused(weights):
+    torch.save(TinyNet().state_dict(), weights / "squeezenet1.1.pth")
+    with pytest.raises(BackboneError, match="other weights of it are taken as an ONNX file"):
+        backbones.get("squeezenet1.1")

