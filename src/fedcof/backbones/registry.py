@@ -131,7 +131,7 @@ def _find_weights(architecture: Architecture, device: Device) -> Backbone:
             return source(architecture, device)
         except NoWeightsError as error:
             reasons.append(str(error))
-    wanted = "".join(f"\n- {reason}" for reason in reasons if not reason.startswith("("))
+    wanted = "".join(f"\n- {reason}" for reason in reasons if reason)
     raise NoWeightsError(
         f"no weights of {architecture.title} are found. One of these is needed:{wanted}"
     )

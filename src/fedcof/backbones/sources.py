@@ -1,7 +1,7 @@
 """Where trained weights come from, in the order in which they are looked for.
 
-A source gives a backbone or raises `NoWeightsError`, which says what it would need. torch is
-imported only to export a network, which is done once.
+A source gives a backbone or raises `NoWeightsError`, which says what it would need, or nothing where
+it never has such weights. torch is imported only to export a network, which is done once.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def from_checkpoint(architecture: Architecture, device: Device) -> Backbone:
     """Take ``NAME.pth`` in the folder for weights, or the file that a package carries."""
     name, build, package = architecture.name, architecture.build, architecture.package
     if build is None:
-        raise NoWeightsError("(no checkpoint of this network is read)")
+        raise NoWeightsError
     path = weights_folder() / f"{name}.pth"
     wanted = f"the checkpoint {path}"
     if not path.is_file():
@@ -151,7 +151,7 @@ SOURCES = (from_onnx, from_checkpoint, from_transformers, from_torchvision, from
 
 def _from_zoo(zoo: str, model: str | None, name: str, device: Device) -> Backbone:
     if model is None:
-        raise NoWeightsError(f"({zoo} has no such network)")
+        raise NoWeightsError
     with _needing_torch(f"{model} of {zoo}"):
         from fedcof.backbones import torch_networks
         from fedcof.backbones.torch_export import export
