@@ -12,6 +12,7 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings
 from fedcof.methods import METHODS, FedCOF
+from fedcof.training import TrainingSettings
 
 APP = Path(__file__).parents[2] / "apps" / "fedcof" / "pyproject.toml"
 CONFIG = tomllib.loads(APP.read_text())["tool"]["flwr"]["app"]["config"]
@@ -35,6 +36,7 @@ def test_hyperparameters_in_the_app_are_the_defaults_of_every_method():
 def test_every_key_of_the_app_is_read():
     keys = {key.replace("-", "_") for key in CONFIG}
     known = {f.name for kind in (Plan, Settings, Job, *METHODS.values()) for f in fields(kind)}
+    known |= {f"train_{f.name}" for f in fields(TrainingSettings)}
     assert keys <= known
 
 

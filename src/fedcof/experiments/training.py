@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -79,10 +80,12 @@ def training_free_rounds(
 
 
 def _solve(method: Method[Any], summaries: Sequence[Summary]) -> LinearHead | None:
-    try:
-        return method.solve(summaries)
-    except SummaryError:  # the first clients may hold one class between them
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few means: more clients are still to come
+        try:
+            return method.solve(summaries)
+        except SummaryError:  # the first clients may hold one class between them
+            return None
 
 
 def deal_features(

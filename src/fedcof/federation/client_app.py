@@ -23,6 +23,15 @@ def summarize(message: Message, context: Context) -> Message:
     return _answer(SUMMARIZE, message, context)
 
 
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Train on the data of one client."""
+    # torch, which summaries do not need
+    from fedcof.federation import training_client
+
+    return training_client.train(message, context)
+
+
 def _answer(action: str, message: Message, context: Context) -> Message:
     record = answer(action, dict(message.content["question"]), context)
     return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)

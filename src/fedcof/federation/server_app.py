@@ -10,6 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedcof.federation.collecting import Fault
 from fedcof.federation.records import Record
 from fedcof.federation.serving import HEAD, Settings, serve
+from fedcof.heads import LinearHead
 
 app = ServerApp()
 
@@ -20,6 +21,24 @@ def main(grid: Grid, context: Context) -> None:
     settings = Settings.from_run_config(context.run_config)
     head, _ = serve(FlowerGrid(grid), settings, tell=_print)
     _print(f"{len(head.classes)} classes, dim {head.dim}: {settings.run_folder / HEAD}")
+    if context.run_config.get("train-rounds"):
+        _train(grid, head, settings, context)
+
+
+def _train(grid: Grid, head: LinearHead, settings: Settings, context: Context) -> None:
+    # torch, which collecting does not need
+    from fedcof.federation import training_server
+
+    training_server.probe(
+        grid,
+        head,
+        settings.job,
+        training_server.settings_of(context.run_config),
+        settings.run_folder,
+        min_clients=settings.plan.min_clients,
+        on_round=lambda one: _print(f"training, round {one.number}: loss {one.loss}"),
+    )
+    _print(f"trained: {settings.run_folder / training_server.HEAD}")
 
 
 def _print(line: str) -> None:

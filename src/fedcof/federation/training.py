@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message
@@ -78,6 +78,7 @@ def train(
     checkpoint_every: int = 10,
     on_round: Callable[[Round], None] = lambda one: None,
     timeout: float = 3600.0,
+    data_is: Mapping[str, str | list[int] | list[str]] | None = None,
 ) -> tuple[State, list[Round]]:
     """Train a model with the clients behind a grid.
 
@@ -104,6 +105,8 @@ def train(
         Called with every round, also with those before a checkpoint.
     timeout : float, default 3600
         How many seconds a round waits for its clients.
+    data_is : mapping, optional
+        What clients over a network need beside the task: ``data``, ``backbone`` and ``classes``.
 
     Returns
     -------
@@ -135,7 +138,8 @@ def train(
             strategy,
             {client_id: nodes[client_id] for client_id in client_ids},
             Task(state, settings, server_round),
-            timeout,
+            config={**asdict(settings), **(data_is or {})},
+            timeout=timeout,
         )
         if not accepted:
             raise TrainingError(
@@ -182,15 +186,22 @@ def _start(history: Sequence[Round], accuracy: float) -> Round:
 
 
 def _exchange(
-    grid: Grid, strategy: FedAvg, nodes: Mapping[str, int], task: Task, timeout: float
+    grid: Grid,
+    strategy: FedAvg,
+    nodes: Mapping[str, int],
+    task: Task,
+    *,
+    config: Mapping[str, Any],
+    timeout: float,
 ) -> tuple[int, list[Message], list[str]]:
     """Send a task to nodes by client id.
 
     Returns the bytes of both ways, the replies that can be used, and what is wrong with the others.
     """
     anybody = cast(Grid, _Participants(list(nodes.values())[:1]))
-    config = ConfigRecord(asdict(task.settings))
-    [message] = strategy.configure_train(task.server_round, to_record(task.state), config, anybody)
+    [message] = strategy.configure_train(
+        task.server_round, to_record(task.state), ConfigRecord(dict(config)), anybody
+    )
     messages = [address(message.content, client_id, node) for client_id, node in nodes.items()]
     size = wire_bytes(messages[0].content) * len(messages)
     replies, errors = {}, {}

@@ -11,10 +11,9 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedProx, FedYog
 from flwr.serverapp.strategy.fedopt import FedOpt
 from numpy.typing import NDArray
 
-from fedcof.federation.training_messages import ARRAYS
+from fedcof.federation.training_messages import ARRAYS, PROMPTS
 from fedcof.training import TrainingSettings, aggregate_prompts
 
-_PROMPTS = "backbone.prompts"
 _MOMENTS = ("m_t", "v_t")
 _ADAPTIVE: dict[str, type[FedOpt]] = {
     "fedadam": FedAdam,
@@ -34,7 +33,7 @@ class PFPT(FedAvg):
         self, server_round: int, arrays: ArrayRecord, *rest: Any
     ) -> Iterable[Message]:
         """Keep the prompts that are sent."""
-        self._start = arrays[_PROMPTS].numpy()
+        self._start = arrays[PROMPTS].numpy()
         return super().configure_train(server_round, arrays, *rest)
 
     def aggregate_train(
@@ -44,8 +43,8 @@ class PFPT(FedAvg):
         replies = list(replies)
         arrays, metrics = super().aggregate_train(server_round, replies)
         if arrays is not None:
-            pools = [reply.content.array_records[ARRAYS][_PROMPTS].numpy() for reply in replies]
-            arrays[_PROMPTS] = Array(aggregate_prompts(pools, self._start))
+            pools = [reply.content.array_records[ARRAYS][PROMPTS].numpy() for reply in replies]
+            arrays[PROMPTS] = Array(aggregate_prompts(pools, self._start))
         return arrays, metrics
 
 

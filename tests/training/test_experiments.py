@@ -1,0 +1,216 @@
+"""Training-free rounds and training in one process, the declared experiments, and the command."""
+
+import json
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fedcof import FedCOF, FedNCM, HeadError, LinearHead
+from fedcof.cli import app
+from fedcof.data import ImageSet, Partition
+from fedcof.experiments import EXPERIMENTS, FeatureSet, Results, Samples, get_experiment, run
+from fedcof.experiments.experiment import Dirichlet
+from fedcof.experiments.training import (
+    on_images,
+    probing,
+    training_free_rounds,
+    with_temperature,
+)
+from fedcof.experiments.training_paper import TrainingGrid, on_device
+from fedcof.training import TrainingSettings, load_history
+from fedcof.training.models import random_head, squeezenet
+
+TRAINED = (
+    "table_ft_sqnet",
+    "table_lp2",
+    "fig_ft",
+    "fig_lp",
+    "fig_sq_lp",
+    "ccvr-table2",
+    "table_pre-training",
+    "table_ft",
+    "pfpt-table",
+)
+QUICK = TrainingSettings(rounds=3, client_lr=0.05, batch_size=8)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
+
+def test_the_last_training_free_round_has_the_head_of_all_clients(dealt):
+    head, rounds, summaries = training_free_rounds(FedCOF(), dealt, QUICK)
+    whole = FedCOF().solve(summaries)
+    assert head.weight.tobytes() == whole.weight.tobytes()
+    assert sum(one.clients for one in rounds) == 8
+    assert rounds[-1].accuracy == whole.score(dealt.test_features, dealt.test_labels)
+    assert rounds[-1].formula_bytes == whole.provenance.bytes
+
+
+def test_one_history_has_both_stages(dealt):
+    head, free, _ = training_free_rounds(FedCOF(), dealt, QUICK)
+    _, history = probing(dealt, head).train(QUICK, history=free)
+    assert [one.number for one in history] == list(range(1, len(free) + 5))
+    assert history[len(free)].accuracy == free[-1].accuracy
+    assert history[len(free)].formula_bytes == free[-1].formula_bytes
+    megabytes = [one.wire_bytes for one in history]
+    assert megabytes == sorted(megabytes)
+
+
+def test_a_temperature_scales_the_head_and_is_told(dealt):
+    head, _, summaries = training_free_rounds(FedNCM(), dealt, QUICK)
+    scaled = with_temperature(head, summaries)
+    factor = scaled.provenance.hyperparameters["temperature"]
+    np.testing.assert_allclose(scaled.weight, factor * head.weight)
+
+
+def test_a_head_of_other_classes_is_refused_before_anything_is_trained(dealt):
+    with pytest.raises(HeadError, match="only in the data"):
+        probing(dealt, LinearHead(np.ones((2, 6)), np.arange(2)))
+
+
+def test_fine_tuning_from_fedcof_beats_a_random_head_after_the_same_rounds():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 8)
+    pixels = rng.integers(0, 80, (32, 32, 32, 3))
+    for c in range(4):  # a class is a bright quarter of the image
+        rows, columns = divmod(c, 2)
+        pixels[labels == c, 16 * rows : 16 * rows + 16, 16 * columns : 16 * columns + 16] += 150
+    images = ImageSet(pixels.astype(np.uint8), labels, tuple("abcd"))
+    test, partition = images, Partition(np.arange(32) % 4, tuple("wxyz"))
+    settings = TrainingSettings(rounds=2, client_lr=1e-4, participation=0.5)
+    net = squeezenet(size=64)
+    from fedcof.experiments.training import deal_features
+
+    dealt = deal_features(images, test, partition, net)
+    fedcof, _, _ = training_free_rounds(FedCOF(), dealt, settings)
+    ends = []
+    for head in (fedcof, random_head(512, labels, seed=0)):
+        federation = on_images(images, test, partition, squeezenet(size=64), head)
+        ends.append(federation.train(settings)[1][-1].accuracy)
+    assert ends[0] > ends[1] + 0.2
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_experiment_of_training_is_declared_with_sound_settings(name):
+    experiment = get_experiment(name)
+    settings = experiment.settings()
+    labels = {setting.run.label for setting in settings}
+    told = {cell[1] for paper in experiment.paper for cell in paper.cells}
+    assert told <= labels
+    columns = [json.dumps(setting.columns(), sort_keys=True) for setting in settings]
+    assert len(set(columns)) == len(columns)
+
+
+def _features(rng, number, dim=6, classes=3):
+    labels = rng.integers(classes, size=number)
+    features = rng.normal(size=(number, dim)) + 2 * np.eye(classes, dim)[labels]
+    return Samples(features.astype(np.float32), labels, {})
+
+
+def test_an_experiment_runs_with_few_rounds_and_is_not_run_twice(tmp_path):
+    rng = np.random.default_rng(0)
+    data = FeatureSet(_features(rng, 120), _features(rng, 60), "0")
+    declared = get_experiment("fig_sq_lp")
+    [grid] = declared.grids
+    runs = tuple(
+        replace(one, training=replace(one.training, rounds=2, batch_size=8)) for one in grid.runs
+    )
+    small = TrainingGrid(("cifar100",), grid.backbones, runs, (Dirichlet(6, 1.0),))
+    experiment = replace(declared, grids=(small,), seeds=1)
+    results = Results(tmp_path)
+    run(experiment, results, lambda dataset, backbone: data)
+    rows = results.rows("fig_sq_lp")
+    assert [row["method"] for row in rows] == [one.label for one in runs]
+    assert all({"accuracy", "wire_bytes", "rounds"} <= row.keys() for row in rows)
+    run(experiment, results, lambda dataset, backbone: pytest.fail("run again"))
+
+
+def test_fine_tuning_on_a_cpu_is_skipped_and_says_what_it_takes(tmp_path):
+    rng = np.random.default_rng(0)
+    data = FeatureSet(_features(rng, 120), _features(rng, 60), "0")
+    results = Results(tmp_path)
+    experiment = replace(get_experiment("ccvr-table2").on("cars", None), seeds=1)
+    run(experiment, results, lambda dataset, backbone: data)
+    assert not results.rows()
+    assert "--device cuda" in results.skipped()["ccvr-table2"][0].reason
+
+
+def test_a_device_is_set_on_training_alone():
+    for experiment in EXPERIMENTS.values():
+        moved = on_device(experiment, "cuda")
+        assert {getattr(one, "device", None) for one in moved.settings()} <= {"cuda", None}
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    data = tmp_path / "images"
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for name, level in {"dark": 0, "light": 150}.items():
+        (data / name).mkdir(parents=True)
+        for k in range(8):
+            pixels = rng.integers(level, level + 100, (32, 32, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(data / name / f"{k}.png")
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
+
+    def invoke(*options, out="out"):
+        arguments = ["train", "--dataset", f"folder:{data}", "--clients", "3", "--rounds", "2"]
+        arguments += ["--alpha", "100", "--out", str(tmp_path / out), *options]
+        return CliRunner().invoke(app, arguments)
+
+    return invoke
+
+
+def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
+    done = train("--log-dir", str(tmp_path / "logs"))
+    assert done.exit_code == 0, done.output
+    assert "training-free" in done.output
+    head = LinearHead.load(tmp_path / "out" / "head.safetensors")
+    assert head.weight.shape == (2, 512)
+    assert list((tmp_path / "logs").iterdir())
+    history = load_history(tmp_path / "out" / "history.json")
+    assert train("--rounds", "3").exit_code == 0
+    longer = load_history(tmp_path / "out" / "history.json")
+    assert longer[: len(history)] == history
+    assert len(longer) == len(history) + 1
+    again = train("--start", str(tmp_path / "out" / "head.safetensors"), out="again")
+    assert again.exit_code == 0, again.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--start", "nowhere.safetensors"], "no such file"),
+        (["--mode", "guess"], "mode must be"),
+        (["--strategy", "pfpt"], "needs --mode prompt"),
+        (["--strategy", "fedsgd"], "strategy must be"),
+        (["--start", "random", "--temperature"], "are for a method"),
+        (["--from-scratch"], "needs --mode finetune"),
+        (["--client-lr", "1e40", "--start", "random"], "NaN or infinity"),
+    ],
+)
+def test_the_command_says_what_is_wrong(train, options, text):
+    done = train(*options)
+    assert done.exit_code == 1
+    assert text in " ".join(done.output.split())
+
+
+def test_a_head_of_another_length_is_refused_by_the_command(train, tmp_path):
+    LinearHead(np.ones((2, 5)), np.arange(2)).save(tmp_path / "short.safetensors")
+    done = train("--start", str(tmp_path / "short.safetensors"))
+    assert done.exit_code == 1
+    assert "length 5" in " ".join(done.output.split())
+
+
+def test_there_is_no_gpu_where_there_is_none(train):
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert "--device cpu" in train("--device", "cuda").output
