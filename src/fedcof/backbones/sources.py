@@ -1,7 +1,7 @@
 """Where trained weights come from, in the order in which they are looked for.
 
-A source gives a backbone or raises `NoWeightsError`, which says what it would need, or nothing where
-it never has such weights. torch is imported only to export a network, which is done once.
+A source gives a backbone or raises `NoWeightsError`, which says what it would need, or nothing
+where it never has such weights. torch is imported only to export a network, which is done once.
 """
 
 from __future__ import annotations
