@@ -10,6 +10,7 @@ import fedcof
 from fedcof.commands import backbones, datasets
 from fedcof.commands.demo import demo
 from fedcof.commands.federate import federate
+from fedcof.commands.files import solve, summarize
 from fedcof.commands.report import report
 from fedcof.commands.reproduce import reproduce
 from fedcof.commands.train import train
@@ -39,6 +40,8 @@ def _main(
 
 app.command()(demo)
 app.command()(federate)
+app.command()(summarize)
+app.command()(solve)
 app.command()(reproduce)
 app.command()(report)
 app.command()(train)

@@ -186,11 +186,14 @@ class Share(Mapping[str, tuple[Data, Any]]):
         return len(self._ids)
 
 
-def as_features(data: Data, labels: Any, backbone: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def as_features(
+    data: Data, labels: Any, backbone: str, **options: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return features and labels of a client, from images by way of the backbone.
 
     Images that cannot be read are left out, with a warning; features are kept in the user's cache,
-    so a client that is asked again does not compute them again.
+    so a client that is asked again does not compute them again. The options are those of
+    `fedcof.data.extract_features`.
 
     Raises
     ------
@@ -205,7 +208,7 @@ def as_features(data: Data, labels: Any, backbone: str) -> tuple[NDArray[Any], N
         raise SummaryError("labels", f"{len(data)} images but {len(labels)} labels")
     from fedcof.data import extract_features
 
-    extracted = extract_features(data, _backbone(backbone))
+    extracted = extract_features(data, _backbone(backbone), **options)
     return extracted.features, np.asarray(labels)[extracted.kept]
 
 

@@ -1,0 +1,97 @@
+"""``fedcof summarize`` and ``fedcof solve``: a round by files, for sites that no network joins."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from fedcof.commands.shared import console, error_console, errors_for_people
+
+SUFFIX = ".summary"
+
+MethodName = Annotated[str, typer.Option("--method", help="Name of the method.")]
+
+
+def summarize(
+    source: Annotated[
+        Path, typer.Argument(help="Folder of images (a sub-folder a class), .npz or .parquet file.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for a file a client.")] = Path(),
+    client_id: Annotated[
+        str, typer.Option(help="The site's name, where the source names no clients.")
+    ] = "site",
+    method: MethodName = "fedcof",
+    means_per_class: Annotated[
+        int, typer.Option(min=1, help="Means of random sets that a class may have (fedcof).")
+    ] = 1,
+    backbone: Annotated[str, typer.Option(help="Name of the backbone for images.")] = (
+        "squeezenet1.1"
+    ),
+    seed: Annotated[int, typer.Option(help="Seeds the random sets.")] = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
+    ] = False,
+) -> None:
+    """Write what each client of a site would send: all that leaves the site."""
+    from fedcof.federation.sources import as_features, read_clients
+    from fedcof.methods import client_rng
+    from fedcof.progress import progress_bar
+
+    with errors_for_people():
+        chosen = _method(method, means_per_class=means_per_class if means_per_class > 1 else None)
+        out.mkdir(parents=True, exist_ok=True)
+        for name, (data, labels) in read_clients(source, client_id).items():
+            with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
+                features, kept = as_features(data, labels, backbone, strict=strict, advance=advance)
+            rng = client_rng(seed, name)
+            summary = chosen.summarize(features, kept, client_id=name, rng=rng)
+            path = out / f"{quote(name, safe=' ')}{SUFFIX}"
+            summary.save(path)
+            console.print(f"{path}: {summary.total} samples, {path.stat().st_size:,} bytes")
+
+
+def solve(
+    files: Annotated[list[Path], typer.Argument(help="The files that `fedcof summarize` wrote.")],
+    *,
+    out: Annotated[Path, typer.Option(help="The head's file.")] = Path("head.safetensors"),
+    method: MethodName = "fedcof",
+    shrinkage: Annotated[float | None, typer.Option(help="Added to every covariance.")] = None,
+    ridge: Annotated[float | None, typer.Option(help="The regulariser of fed3r.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a file that is not a good summary.")
+    ] = False,
+) -> None:
+    """Solve a head from the files of all sites; a bad file is named and set aside."""
+    from fedcof.errors import SummaryError
+    from fedcof.summaries import load
+
+    with errors_for_people():
+        chosen = _method(method, shrinkage=shrinkage, ridge=ridge)
+        summaries = []
+        for path in files:
+            try:
+                summaries.append(load(path))
+            except SummaryError as error:
+                if strict:
+                    raise
+                error_console.print(f"set aside: {error}", markup=False, highlight=False)
+        head = chosen.solve(summaries)
+        head.save(out)
+        console.print(f"{out}: {len(head.classes)} classes from {len(summaries)} files")
+
+
+def _method(name: str, **given: Any) -> Any:
+    """Return the method with the hyperparameters that were given."""
+    from fedcof.methods import get_method
+
+    chosen = get_method(name)
+    known = {field.name for field in fields(chosen)}
+    asked = {key: value for key, value in given.items() if value is not None}
+    for key in asked.keys() - known:
+        raise ValueError(f"the method {name} has no {key.replace('_', '-')}")
+    return get_method(name, **asked)
