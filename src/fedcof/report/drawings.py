@@ -18,7 +18,7 @@ AXIS_TITLES = {
     "alpha": "Dirichlet α",
     "shrinkage": "shrinkage γ",
     "epsilon": "noise parameter ε",
-    "means_per_class": "means a client and class",
+    "means_per_class": "means a client",
 }
 _LOG = ("alpha", "shrinkage")
 _PERCENT = METRICS["accuracy"].unit

@@ -182,7 +182,7 @@ def words(column: str, setting: Mapping[str, Any]) -> str:
             return f"clients {shown}"
         return "1 client" if shown == "1" else f"{shown} clients"
     if column == "means_per_class":
-        return f"{shown} means a client and class"
+        return f"{shown} means a client"
     symbols = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε"}
     return f"{symbols[column]} {shown}" if column in symbols else shown
 
