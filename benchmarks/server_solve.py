@@ -11,6 +11,7 @@ import argparse
 import functools
 import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,6 @@ def _spread(
     means: int, clients: int, classes: int, rng: np.random.Generator
 ) -> NDArray[np.integer]:
     """Return how many classes each client has: at least 1, at most all, `means` in all."""
-    if not clients <= means <= clients * classes:
-        raise SystemExit(f"{clients} clients of {classes} classes cannot send {means} means")
     sizes = np.ones(clients, dtype=np.int64)
     appetite = rng.lognormal(size=clients)
     while (missing := means - sizes.sum()) > 0:
@@ -108,10 +107,13 @@ def main() -> None:
     options = vars(parser.parse_args())
     as_json, repeats = options.pop("json"), options.pop("repeats")
     sizes: dict[str, int] = options
+    clients, classes = sizes["clients"], sizes["classes"]
+    if not clients <= sizes["means"] <= clients * classes:
+        parser.error(f"{clients} clients of {classes} classes cannot send {sizes['means']} means")
 
     # Before this process grows: a child's peak starts from the pages of its parent.
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        resident, allocated = pool.apply(solve_memory, (sizes,))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
+        resident, allocated = fresh.submit(solve_memory, sizes).result()
 
     summaries = make_summaries(**sizes)
     method = FedCOF()

@@ -1,0 +1,39 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+def run(script, *options):
+    command = [sys.executable, BENCHMARKS / script, "--repeats", "1", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout
+
+
+def results(script, *options):
+    report = json.loads(run(script, "--json", *options))
+    return {row["what"]: row for row in report["results"]}
+
+
+SMALL = ["--clients", "40", "--classes", "7", "--means", "150", "--dim", "12"]
+
+
+def test_the_server_benchmark_agrees_with_the_plain_algorithm():
+    found = results("server_solve.py", *SMALL)
+    assert found["relative error of the weight"]["passed"]
+    assert found["solve"]["value"] > 0
+    assert found["peak extra memory, arrays"]["value"] > 0
+
+
+def test_a_benchmark_prints_a_table():
+    table = run("client_summarize.py", "--samples", "300", "--classes", "3", "--dim", "8")
+    assert "summarize / floor" in table
+
+
+def test_sizes_that_cannot_be_are_refused():
+    command = [sys.executable, BENCHMARKS / "server_solve.py", "--clients", "9", "--means", "8"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert "9 clients of 1203 classes cannot send 8 means" in done.stderr
