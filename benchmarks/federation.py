@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -40,6 +38,7 @@ from fedcof.federation.serving import Settings, serve
 from fedcof.federation.simulation import run, write_clients
 from fedcof.methods import Method, client_rng
 from fedcof.progress import progress_bar
+from measure import peak_resident
 
 NEW_CLASS = 0.41
 """Chance that a further image of a client is of a class that it had not: as in iNaturalist-Users,
@@ -193,11 +192,6 @@ def measure(engine: str, folder: Path, clients: int) -> Run:
         server_mb=(peak_resident() - before) / MEGABYTE,
         means_mb=4 * count_means(folder) * dim_of(folder) / MEGABYTE,
     )
-
-
-def peak_resident() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def count_means(folder: Path) -> int:

@@ -55,9 +55,9 @@ def peak_memory(function: Callable[[], object]) -> tuple[int, int]:
 
     The first counts all pages, those of BLAS too, and only means something in a fresh process.
     """
-    resident = _peak_resident()
+    resident = peak_resident()
     function()
-    resident = _peak_resident() - resident
+    resident = peak_resident() - resident
     tracemalloc.start()
     function()
     _, allocated = tracemalloc.get_traced_memory()
@@ -65,7 +65,8 @@ def peak_memory(function: Callable[[], object]) -> tuple[int, int]:
     return resident, allocated
 
 
-def _peak_resident() -> int:
+def peak_resident() -> int:
+    """Return the peak memory of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
