@@ -17,6 +17,7 @@ from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import (
     on_images,
     probing,
+    subset,
     training_free_rounds,
     with_temperature,
 )
@@ -214,3 +215,10 @@ def test_there_is_no_gpu_where_there_is_none(train):
     if torch.cuda.is_available():
         pytest.skip("there is one")
     assert "--device cpu" in train("--device", "cuda").output
+
+
+def test_a_subset_has_the_first_classes_and_as_many_images_of_each():
+    images = ImageSet(np.zeros((12, 2, 2, 3), np.uint8), np.arange(12) % 3, ("a", "b", "c"))
+    small = subset(images, 2, 3, seed=0)
+    assert np.bincount(small.labels).tolist() == [3, 3]
+    assert len(subset(images, 3, 100, seed=0)) == 12

@@ -41,6 +41,12 @@ def train(
     data: Annotated[
         str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'.")
     ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=2, help="Take the first so many classes only.")
+    ] = None,
+    per_class: Annotated[
+        int | None, typer.Option(min=1, help="Take so many images a class to train on.")
+    ] = None,
     backbone: Annotated[
         str, typer.Option(help="squeezenet1.1; or a ResNet or ViT of transformers: folder or name.")
     ] = "squeezenet1.1",
@@ -86,7 +92,7 @@ def train(
         _check_device(device)
         from fedcof.backbones import BACKBONES, get
         from fedcof.data import datasets, dirichlet
-        from fedcof.experiments.training import deal_features, on_images, probing
+        from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
         from fedcof.training import TrainingSettings
         from fedcof.training.models import network
@@ -110,6 +116,10 @@ def train(
         if from_scratch and mode != "finetune":
             raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
         images, test_images = datasets.load(dataset, data=data)
+        if classes is not None or per_class is not None:
+            kept = min(classes or len(images.classes), len(images.classes))
+            images = subset(images, kept, per_class or len(images), seed=seed)
+            test_images = subset(test_images, kept, len(test_images), seed=seed)
         if mode == "probe" and backbone in BACKBONES:
             dealt = deal_images(
                 images, test_images, get(backbone), clients=clients, alpha=alpha, seed=seed

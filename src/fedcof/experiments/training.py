@@ -126,8 +126,6 @@ class Federation:
         From inputs to logits.
     clients : dict of str to Samples
     test : Samples
-    classes : ndarray
-        The labels, in the order of the logits.
     at_once : bool
         Whether the clients are probed at once.
     """
@@ -135,7 +133,6 @@ class Federation:
     model: nn.Module
     clients: dict[str, Samples]
     test: Samples
-    classes: NDArray[Any]
     at_once: bool
 
     def train(self, settings: TrainingSettings, **options: Any) -> tuple[State, list[Round]]:
@@ -181,7 +178,6 @@ def probing(dealt: Dealt, head: LinearHead) -> Federation:
         model=Classifier(torch.nn.Identity(), head),
         clients={client_id: samples(*own) for client_id, *own in dealt},
         test=samples(dealt.test_features, dealt.test_labels),
-        classes=head.classes,
         at_once=True,
     )
 
@@ -238,9 +234,15 @@ def on_images(
         model=Classifier(network, head).to(device),
         clients={name: samples(train.subset(rows)) for name, rows in partition if len(rows)},
         test=samples(test),
-        classes=head.classes,
         at_once=False,
     )
+
+
+def subset(images: ImageSet, classes: int, per_class: int, *, seed: int) -> ImageSet:
+    """Return the first classes of a set, and of each at most so many images, drawn at random."""
+    rng = np.random.default_rng(seed)
+    of_class = (rng.permutation(np.flatnonzero(images.labels == c)) for c in range(classes))
+    return images.subset(np.sort(np.concatenate([rows[:per_class] for rows in of_class])))
 
 
 def with_temperature(head: LinearHead, summaries: Sequence[Summary]) -> LinearHead:

@@ -5,7 +5,7 @@ once), `models` and `prompts`.
 """
 
 from fedcof.training.communication import pfpt_bytes, training_bytes
-from fedcof.training.history import Round, load_history, rounds_to_reach, save_history, tensorboard
+from fedcof.training.history import Round, load_history, save_history, tensorboard
 from fedcof.training.prompt_pool import aggregate_prompts
 from fedcof.training.settings import TrainingSettings
 from fedcof.training.temperature import fit_temperature, scale
@@ -17,7 +17,6 @@ __all__ = [
     "fit_temperature",
     "load_history",
     "pfpt_bytes",
-    "rounds_to_reach",
     "save_history",
     "scale",
     "tensorboard",

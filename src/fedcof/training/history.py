@@ -56,15 +56,6 @@ def load_history(path: Path) -> list[Round]:
     ]
 
 
-def rounds_to_reach(history: Sequence[Round], accuracy: float) -> int | None:
-    """Return how many rounds of training it took to reach an accuracy; None if it did not."""
-    trained = [one for one in history if one.stage == "training"]
-    for index, one in enumerate(trained):
-        if one.accuracy >= accuracy:
-            return index
-    return None
-
-
 @contextmanager
 def tensorboard(log_dir: Path) -> Iterator[Callable[[Round], None]]:
     """Yield a function that logs a round for TensorBoard."""
