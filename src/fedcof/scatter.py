@@ -22,6 +22,9 @@ from fedcof.summaries.features import as_features, blocks, sum_by_group
 
 ScatterParts = Literal["within", "between", "both"]
 
+_CACHE_BYTES = 512 << 10
+"""Size of what is centred at a time: its centres fit beside it into the cache of a core."""
+
 _MANY = 8
 """So many rows a dimension are enough to make a scatter definite whatever the rounding."""
 
@@ -224,8 +227,7 @@ def weighted_scatter(
     product = linalg.get_blas_funcs("syrk", dtype=dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
         for rows, block in blocks(arrays, dtype, at_least=4 * dim):
-            np.subtract(block, rounded.take(centre_index[rows], axis=0), out=block)
-            np.multiply(block, scales[rows, None], out=block)
+            _centre(block, rounded, centre_index[rows], scales[rows, None])
             scatter += product(1.0, block.T)
     if not np.isfinite(scatter).all():
         if dtype == np.float64:
@@ -242,6 +244,16 @@ def weighted_scatter(
         scatter -= product(1.0, errors.astype(dtype).T)  # small: its first digits will do
     upper = np.triu(scatter)
     return upper + np.triu(upper, 1).T
+
+
+def _centre(
+    rows: NDArray[Any], centres: NDArray[Any], index: NDArray[Any], scales: NDArray[Any]
+) -> None:
+    step = max(1, _CACHE_BYTES // (rows.itemsize * rows.shape[1]))
+    for start in range(0, len(rows), step):
+        piece = slice(start, start + step)
+        rows[piece] -= centres.take(index[piece], axis=0)
+        rows[piece] *= scales[piece]
 
 
 def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:
