@@ -152,14 +152,21 @@ def test_noise_that_is_not_there_is_skipped_and_the_rest_runs(features, results)
 
 
 def test_privacy_step_is_done_before_sending(features, results, monkeypatch):
-    def keep_large_classes(epsilon):
-        return lambda summary, rng: summary if summary.total > 12 else None
+    def every_second_client(epsilon):
+        return lambda summary, rng: None if int(summary.client_ids[0]) % epsilon else summary
 
-    monkeypatch.setitem(PRIVACY_STEPS, "double", keep_large_classes)
+    monkeypatch.setitem(PRIVACY_STEPS, "double", every_second_client)
     run(NOISY, results, lambda *_: features, seeds=1)
     plain, noisy = results.rows()
     assert noisy["noise"] == "double"
-    assert 0 < noisy["formula_bytes"] < plain["formula_bytes"] or noisy["num_means"] > 0
+    partition = SPLIT.deal(features.train.labels, {}, 0)
+    sent = [
+        len(np.unique(features.train.labels[rows]))
+        for client_id, rows in partition
+        if int(client_id) % 2 == 0
+    ]
+    assert noisy["num_means"] == sum(sent) < plain["num_means"]
+    assert noisy["formula_bytes"] == 4 * 6 * sum(sent)
 
 
 def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(features, results):
