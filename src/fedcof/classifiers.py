@@ -293,9 +293,9 @@ class CCVRClassifier(_MethodClassifier):
 
     Parameters
     ----------
-    samples_per_class : int, default 100
+    samples_per_class : int, default 500
         How many virtual features are drawn for a class.
-    max_iter : int, default 100
+    max_iter : int, default 30
         Iterations of L-BFGS.
     random_state : int, RandomState or None, default 0
         Seeds the draws.
@@ -314,8 +314,8 @@ class CCVRClassifier(_MethodClassifier):
 
     def __init__(
         self,
-        samples_per_class: int = 100,
-        max_iter: int = 100,
+        samples_per_class: int = 500,
+        max_iter: int = 30,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.samples_per_class = samples_per_class
