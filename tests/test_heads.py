@@ -43,9 +43,9 @@ class TestSolving:
         np.testing.assert_array_equal(weight, [[1.0, 0.0]])
 
     def test_the_warning_points_at_the_line_that_called_solve(self):
-        summary = fedcof.summarize(np.eye(3), [0, 1, 1])
+        sites = [fedcof.summarize(rows, [0, 1]) for rows in np.split(np.eye(4), 2)]
         with pytest.warns(SingularScatterWarning) as caught:
-            fedcof.FedCOF(shrinkage=0.0).solve([summary])
+            fedcof.FedCOF(shrinkage=0.0).solve(sites)
         assert caught[0].filename == __file__
 
     def test_a_definite_system_gives_no_warning(self):
@@ -155,9 +155,9 @@ class TestSaving:
 
     def test_hyperparameters_of_numpy_types_can_be_saved(self, tmp_path):
         # GridSearchCV over np.arange sets np.int64.
-        summary = fedcof.summarize(np.eye(3), [0, 1, 1])
+        sites = [fedcof.summarize(rows, [0, 1]) for rows in np.split(np.eye(4), 2)]
         method = fedcof.FedCOF(shrinkage=np.float32(0.5), means_per_class=np.int64(1))
-        method.solve([summary]).save(tmp_path / "head")
+        method.solve(sites).save(tmp_path / "head")
         loaded = LinearHead.load(tmp_path / "head")
         assert loaded.provenance.hyperparameters["means_per_class"] == 1
         assert loaded.provenance.hyperparameters["shrinkage"] == 0.5
