@@ -13,9 +13,8 @@ import multiprocessing
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,8 +67,8 @@ class Growth:
     classes: int
     means: int
     means_mb: float
+    head_mb: float
     server_mb: float
-    ratio: float
 
 
 @dataclass(frozen=True)
@@ -104,20 +103,14 @@ def draw_labels(size: int, classes: int, rng: np.random.Generator) -> NDArray[np
     return labels
 
 
-@contextmanager
-def made_clients(csv: Path | None, clients: int, classes: int, dim: int) -> Iterator[Path]:
-    """Make clients in a folder that a SuperNode reads."""
+def make_clients(folder: Path, csv: Path | None, clients: int, classes: int, dim: int) -> None:
+    """Write clients as a folder that a SuperNode reads."""
     rng = np.random.default_rng(0)
     sizes = draw_sizes(clients, csv, rng)
     labels = np.concatenate([draw_labels(size, classes, rng) for size in sizes.tolist()])
     features = rng.standard_normal((len(labels), dim), dtype=np.float32)
     names = tuple(f"client-{i:05}" for i in range(clients))
-    with tempfile.TemporaryDirectory() as folder:
-        write_clients(
-            Path(folder), features, labels, Partition(np.repeat(np.arange(clients), sizes), names)
-        )
-        del features
-        yield Path(folder)
+    write_clients(folder, features, labels, Partition(np.repeat(np.arange(clients), sizes), names))
 
 
 # The engines
@@ -233,9 +226,10 @@ def growth(folder: Path, clients: int, classes: int) -> Growth:
         serve(InnerGrid(), settings)
         memory = tracemalloc.get_traced_memory()[1] / MEGABYTE
         tracemalloc.stop()
+    row = 4 * dim_of(folder) / MEGABYTE
     means = count_means(folder)
-    means_mb = 4 * means * dim_of(folder) / MEGABYTE
-    return Growth(clients, classes, means, means_mb, memory, memory / means_mb)
+    held = len(np.unique(np.load(folder / "labels.npy")))
+    return Growth(clients, classes, means, row * means, row * held, memory)
 
 
 # The wire
@@ -295,7 +289,10 @@ def _text(cell: float | str) -> str:
 
 
 def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function returns, run where nothing has been allocated before."""
+    """Return what a function returns, run where nothing has been allocated before.
+
+    All that is large is made so: the peak of a process starts from the pages of its parent.
+    """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
@@ -313,7 +310,10 @@ def main() -> None:
     runs, grown = [], []
     for clients in options.clients:
         for classes in (options.classes, 10 * options.classes):
-            with made_clients(options.sizes, clients, classes, options.dim) as folder:
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = Path(temporary)
+                kind = (options.sizes, clients, classes, options.dim)
+                in_new_process(make_clients, folder, *kind)
                 grown.append(in_new_process(growth, folder, clients, classes))
                 engines = options.engines if classes == options.classes else []
                 runs += [in_new_process(measure, name, folder, clients) for name in engines]
