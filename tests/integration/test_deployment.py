@@ -27,12 +27,11 @@ class Deployment(Loopback):
         self.gates = {site: Gate(self.folder, site) for site in CLIENTS}
         self.supernodes = {}
 
-    def __enter__(self):
+    def start(self):
         self.superlink = self.start_superlink()
         for site in CLIENTS:
             self.register(site)
             self.start_site(site)
-        return self
 
     def __exit__(self, *error):
         mine = descendants(*self._processes)
@@ -121,6 +120,7 @@ def report_of(run_folder):
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
     with Deployment(tmp_path_factory.mktemp("deployment")) as deployment:
+        deployment.start()
         yield deployment
 
 
