@@ -219,6 +219,23 @@ def test_hyperparameters_reach_the_method(samples):
     assert CCVRClassifier(max_iter=2).fit(X, y).n_iter_ == 2
 
 
+@pytest.mark.parametrize("classifier", [Fed3RClassifier(), CCVRClassifier(max_iter=2)])
+def test_bytes_are_those_of_all_clients_though_their_summaries_are_made_at_once(
+    samples, classifier
+):
+    X, y, clients = samples
+    method = classifier._method()
+    expected = method.solve(
+        method.summarize(X[clients == one], y[clients == one], client_id=str(one))
+        for one in np.unique(clients)
+    )
+    halves = clone(classifier)
+    for half in (clients % 2 == 0, clients % 2 == 1):
+        halves.partial_fit(X[half], y[half], np.unique(y), clients[half])
+    for fitted in (classifier.fit(X, y, clients), halves):
+        assert fitted.head_.provenance.bytes == expected.provenance.bytes
+
+
 def test_a_fitted_classifier_survives_pickling_and_its_head_a_file(samples, tmp_path):
     X, y, clients = samples
     fitted = FedCOFClassifier().fit(X, y, clients)

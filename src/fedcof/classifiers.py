@@ -37,7 +37,11 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         """Summarize all samples at once: the solution does not depend on who holds them."""
         summary = self._method().summarize(X, class_index)
         if clients is not None:
-            summary = replace(summary, client_ids=tuple(np.unique(clients).tolist()))
+            names, client_index = np.unique(clients, return_inverse=True)
+            holders = np.unique(np.stack([client_index, class_index]), axis=1)[0]
+            summary = replace(
+                summary, client_ids=tuple(names.tolist()), rows_per_client=np.bincount(holders)
+            )
         return cast(Summary, summary)
 
     def fit(self, X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Self:

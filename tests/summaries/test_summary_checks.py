@@ -117,6 +117,13 @@ class TestTheFieldsOfASummary:
         with pytest.raises(SummaryError):
             class_means(client_ids=("a", "b"), rows_per_client=rows)
 
+    @pytest.mark.parametrize("rows", [None, [2], [1, 0], [3, 1], [1, 1, 1]])
+    def test_rows_that_cannot_have_been_merged_to_those_here_are_refused(self, rows):
+        merged = {"classes": [0, 1], "counts": [3, 1], "sums": np.eye(2), "gram": np.eye(2)}
+        assert Gram(client_ids=("a", "b"), rows_per_client=[2, 1], **merged).formula_bytes == 56
+        with pytest.raises(SummaryError):
+            Gram(client_ids=("a", "b"), rows_per_client=rows, **merged)
+
     def test_rows_per_client_whose_sum_wraps_around_are_refused(self):
         # 2 (2^63 - 1) + 5 is 3 in 64 bits.
         with pytest.raises(SummaryError, match="cannot be meant"):

@@ -8,7 +8,7 @@ from safetensors import numpy as safetensors
 
 import fedcof
 from fedcof import METHODS, SummaryError, from_bytes, summarize
-from fedcof.summaries import ClassMeans, load
+from fedcof.summaries import load
 from fedcof.wire import encode
 
 METADATA = {"kind": "class-means", "schema": 1, "client_ids": ["a"]}
@@ -58,8 +58,8 @@ class TestRoundTrip:
         merged = fedcof.merge(parts)
         received = from_bytes(merged.to_bytes())
         assert received.client_ids == merged.client_ids == ("a", "b", "Ärztin")
-        if isinstance(merged, ClassMeans):
-            np.testing.assert_array_equal(received.rows_per_client, merged.rows_per_client)
+        np.testing.assert_array_equal(received.rows_per_client, merged.rows_per_client)
+        assert received.formula_bytes == 3 * summary.formula_bytes
 
     @pytest.mark.parametrize(
         "labels", [[5, -3, 5], [2**62, 0, 1], ["é", "", "犬"], [True, False, True]]
@@ -110,7 +110,8 @@ class TestSizes:
             method.summarize(features[:4], [0, 1, 2, 0], client_id="a"),
             method.summarize(features[4:], [1, 1], client_id="b"),
         ]
-        assert method.solve(parts).provenance.bytes == 4 * (4 * 3 + 2 * 3**2)
+        for sent in (parts, [fedcof.merge(parts)]):
+            assert method.solve(sent).provenance.bytes == 4 * (4 * 3 + 2 * 3**2)
 
     @pytest.mark.parametrize("label", [int, "class number {}".format])
     def test_the_wire_adds_less_than_five_per_cent(self, rng, label):

@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from numbers import Integral
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -56,6 +57,8 @@ class Summary(ABC):
     client_ids : tuple of str
         The clients behind this summary in ascending order. ``""`` is a client without a name: such
         clients come first, in the order given, and are never taken for one another.
+    rows_per_client : ndarray of int64, shape (clients,), optional
+        How many rows each client sent, before any were merged. All rows where there is one client.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class Summary(ABC):
     classes: NDArray[Any]
     counts: NDArray[np.int64]
     client_ids: tuple[str, ...] = ("",)
+    rows_per_client: NDArray[np.int64] = None  # type: ignore[assignment]  # an array once checked
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -97,8 +101,21 @@ class Summary(ABC):
             )
         if len(self.counts) != sizes["rows"]:
             raise SummaryError("shape", f"{sizes['rows']} classes but {len(self.counts)} counts")
+        self._set("rows_per_client", self._checked_rows_per_client(sizes["rows"]))
         for name, axes in self.axes.items():
             self._set(name, _as_statistic(name, getattr(self, name), axes, sizes))
+
+    def _checked_rows_per_client(self, rows: int) -> NDArray[np.int64]:
+        if self.rows_per_client is None and len(self.client_ids) == 1:
+            return np.array([rows])
+        sent = as_counts([] if self.rows_per_client is None else self.rows_per_client)
+        if len(sent) != len(self.client_ids) or not sent.max() <= rows <= sent.sum():
+            raise SummaryError(
+                "shape",
+                f"rows_per_client must say for each of {len(self.client_ids)} clients how many "
+                f"rows it sent; {rows} are here",
+            )
+        return sent
 
     def _set(self, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
@@ -120,14 +137,35 @@ class Summary(ABC):
     def formula_bytes(self) -> int:
         """The communication cost by the paper's formulas (appendix C): 4 bytes for every number.
 
-        The counts are not in the formulas, as in the paper.
+        It is what the clients sent, before any merging. The counts are not in the formulas, as in
+        the paper.
         """
-        return 4 * sum([int(getattr(self, name).size) for name in self.axes])
+        return self.formula(int(self.rows_per_client.sum()), self.dim, len(self.client_ids))
+
+    @classmethod
+    def formula(cls, rows: int, dim: int, clients: int = 1) -> int:
+        """Return `formula_bytes` of all that clients send who have so many rows together."""
+        sizes = {"rows": rows, "dim": dim}
+        return 4 * sum(
+            prod(sizes[axis] for axis in axes) * (1 if "rows" in axes else clients)
+            for axes in cls.axes.values()
+        )
 
     @classmethod
     @abstractmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
         """One summary from several that are checked and in the order of their clients."""
+
+    @staticmethod
+    def _clients(parts: Sequence[Summary]) -> dict[str, Any]:
+        """Return the fields that say which clients are behind several summaries."""
+        clients = [
+            client
+            for part in parts
+            for client in zip(part.client_ids, part.rows_per_client.tolist(), strict=True)
+        ]
+        client_ids, rows = zip(*sorted(clients, key=itemgetter(0)), strict=True)
+        return {"client_ids": client_ids, "rows_per_client": np.array(rows)}
 
     def to_bytes(self) -> bytes:
         """Return the summary as it goes over the wire: safetensors, float32 as the paper counts it.
@@ -137,7 +175,8 @@ class Summary(ABC):
         SummaryError
             If a value is too large for float32.
         """
-        arrays = self._extra_arrays()
+        one = len(self.client_ids) == 1
+        arrays: dict[str, NDArray[Any]] = {} if one else {"rows_per_client": self.rows_per_client}
         for name in self.axes:
             try:
                 with np.errstate(over="raise"):
@@ -171,7 +210,7 @@ class Summary(ABC):
         }
         counts = np.broadcast_to(np.int64(1), len(classes))
         parcel = cls._parcel(arrays, classes, counts, (client_id,))
-        return sum(array.nbytes for array in arrays.values()), encoded_size(*parcel)
+        return cls.formula(len(classes), dim), encoded_size(*parcel)
 
     @classmethod
     def _parcel(
@@ -186,10 +225,6 @@ class Summary(ABC):
         if classes.dtype.kind == "U":
             return arrays | {"counts": counts}, metadata | {"classes": classes.tolist()}
         return arrays | {"counts": counts, "classes": classes}, metadata
-
-    def _extra_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return arrays that go over the wire beside the statistic, outside the formula."""
-        return {}
 
     def save(self, path: str | Path) -> None:
         """Write the summary to a file, in the wire's format."""

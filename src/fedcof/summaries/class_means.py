@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
-from fedcof.summaries.base import Summary, as_counts
+from fedcof.summaries.base import Summary
 from fedcof.summaries.features import as_features, sum_by_group
 
 
@@ -22,30 +22,22 @@ class ClassMeans(Summary):
     Parameters
     ----------
     means : ndarray of float, shape (rows, dim)
-        The mean feature of every set. A class may have several rows (appendix D of the paper).
-    rows_per_client : ndarray of int64, shape (clients,), optional
-        How many rows each client gave; the rows are in the order of the clients. All rows belong to
-        the one client where there is just one.
+        The mean feature of every set. A class may have several rows (appendix D of the paper). The
+        rows are in the order of the clients; none are merged.
     """
 
     kind: ClassVar[str] = "class-means"
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"means": ("rows", "dim")}
 
     means: NDArray[np.floating[Any]]
-    rows_per_client: NDArray[np.int64] | None = None
 
     def _check(self) -> None:
         super()._check()
-        rows = self.rows_per_client
-        if rows is None and len(self.client_ids) == 1:
-            rows = np.array([len(self.counts)])
-        if rows is not None:
-            self._set("rows_per_client", rows := as_counts(rows))
-        if rows is None or len(rows) != len(self.client_ids) or rows.sum() != len(self.counts):
+        if self.rows_per_client.sum() != len(self.counts):
             raise SummaryError(
                 "shape",
-                f"rows_per_client must say for each of {len(self.client_ids)} clients how many of "
-                f"the {len(self.counts)} rows are its own",
+                f"rows_per_client must say which of the {len(self.counts)} rows are whose; it says "
+                f"it of {self.rows_per_client.sum()}",
             )
 
     @property
@@ -53,12 +45,7 @@ class ClassMeans(Summary):
         """The length of a feature, d."""
         return int(self.means.shape[1])
 
-    def _extra_arrays(self) -> dict[str, NDArray[Any]]:
-        assert self.rows_per_client is not None
-        return {} if len(self.client_ids) == 1 else {"rows_per_client": self.rows_per_client}
-
     def _by_client(self) -> list[tuple[str, slice]]:
-        assert self.rows_per_client is not None
         stops = np.cumsum(self.rows_per_client).tolist()
         return [
             (client_id, slice(start, stop))

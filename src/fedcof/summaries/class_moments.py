@@ -68,8 +68,7 @@ class ClassMoments(Summary):
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
-        names = tuple(sorted(name for part in parts for name in part.client_ids))
-        return cls._from_distributions(class_distributions(parts), names)
+        return cls._from_distributions(class_distributions(parts), **cls._clients(parts))
 
     @classmethod
     def summarize(cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "") -> Self:
@@ -92,15 +91,15 @@ class ClassMoments(Summary):
                     label.item(), len(mine), mean, scatter / max(1, len(mine) - 1)
                 )
 
-        return cls._from_distributions(distributions(), (client_id,))
+        return cls._from_distributions(distributions(), client_ids=(client_id,))
 
     @classmethod
     def _from_distributions(
-        cls, distributions: Iterable[ClassDistribution], client_ids: tuple[str, ...]
+        cls, distributions: Iterable[ClassDistribution], **clients: Any
     ) -> Self:
         labels, counts, means, covariances = zip(*distributions, strict=True)
         return cls(
-            client_ids=client_ids,
+            **clients,
             classes=np.array(labels),
             counts=np.array(counts),
             means=np.stack(means),

@@ -51,7 +51,7 @@ class Gram(Summary):
         for part in parts:
             gram += part.gram
         return cls(
-            client_ids=tuple(sorted(name for part in parts for name in part.client_ids)),
+            **cls._clients(parts),
             classes=classes,
             counts=counts,
             sums=sum_by_group([p.sums for p in parts], class_index, len(classes)),
