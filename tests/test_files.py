@@ -1,5 +1,10 @@
+import os
+
+import numpy as np
 import pytest
 
+import fedcof
+from fedcof.federation.report import CollectionReport
 from fedcof.files import cache_folder, fetch, store, write_atomically
 
 
@@ -31,6 +36,46 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "a", b"content")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == mode
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_written(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "latest").symlink_to(tmp_path / "runs" / "3")
+    write_atomically(tmp_path / "latest", b"content")
+    assert (tmp_path / "latest").is_symlink()
+    assert (tmp_path / "runs" / "3").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        fedcof.FedNCM().summarize(np.eye(2), [0, 1]),
+        fedcof.LinearHead(np.eye(2), np.arange(2)),
+        CollectionReport(),
+    ],
+)
+def test_a_kill_while_something_is_saved_leaves_the_old_file(tmp_path, monkeypatch, saved):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def fail(self, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        saved.save(path)
+    assert path.read_bytes() == b"old"
 
 
 def test_without_an_override_the_cache_is_the_platforms(monkeypatch):

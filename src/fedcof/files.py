@@ -1,8 +1,8 @@
-"""Files of the user's cache: written whole or not at all, and checked when read."""
+"""Files that are written whole or not at all; those of the user's cache are checked when read."""
 
 import hashlib
 import os
-import tempfile
+import secrets
 import warnings
 from pathlib import Path
 
@@ -23,12 +23,15 @@ def cache_folder() -> Path:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it never exists half-written, even if the process is killed."""
+    """Write a file so that it never exists half-written, even if the process is killed.
+
+    Folders that it needs are made. A link stays one: what it points to is written.
+    """
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
         temporary.replace(path)
     except BaseException:

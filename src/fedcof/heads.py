@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import HeadError, SingularScatterWarning
+from fedcof.files import write_atomically
 from fedcof.scatter import rounding
 from fedcof.summaries.base import as_labels
 from fedcof.wire import CorruptBytesError, decode, encode
@@ -191,7 +192,7 @@ class LinearHead:
         metadata: dict[str, Any] = {"kind": _KIND, "classes": self.classes.tolist()}
         if self.provenance is not None:
             metadata["provenance"] = asdict(self.provenance)
-        Path(path).write_bytes(encode(arrays, metadata))
+        write_atomically(Path(path), encode(arrays, metadata))
 
     @classmethod
     def load(cls, path: str | Path) -> LinearHead:

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedcof.files import write_atomically
+
 
 @dataclass
 class CollectionReport:
@@ -83,4 +85,5 @@ class CollectionReport:
 
     def save(self, path: Path) -> None:
         """Write the report as JSON, the clients in the order of their ids."""
-        path.write_text(json.dumps(vars(self), default=sorted, indent=2, sort_keys=True) + "\n")
+        content = json.dumps(vars(self), default=sorted, indent=2, sort_keys=True)
+        write_atomically(path, f"{content}\n".encode())

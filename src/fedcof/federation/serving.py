@@ -73,7 +73,7 @@ class Settings:
         given = {key.replace("-", "_"): value for key, value in config.items()}
         taken = {f.name: given[f.name] for f in fields(METHODS[name]) if f.name in given}
         limits: dict[str, Any] = {
-            f.name: _as_number(given, f.name, f.type) for f in fields(Plan) if f.name in given
+            f.name: as_number(given, f.name, f.type) for f in fields(Plan) if f.name in given
         }
         return cls(
             job=Job(
@@ -101,7 +101,14 @@ class Settings:
         }
 
 
-def _as_number(given: Mapping[str, Any], name: str, kind: Any) -> int | float:
+def as_number(given: Mapping[str, Any], name: str, kind: Any) -> int | float:
+    """Return a number of a run configuration: an int where `kind` is "int", else a float.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the key is named.
+    """
     value = given[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name.replace('_', '-')} must be a number, it is {value!r}")
@@ -161,25 +168,18 @@ def serve(
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")
-            _write(folder / REPORT, report.save)
+            report.save(folder / REPORT)
             summaries = store.summaries()
             lack = shortage(summaries, settings)
             if not lack:
                 head = method.solve(summaries)
-                _write(folder / HEAD, head.save)
+                head.save(folder / HEAD)
     if head is None:
         raise TooFewClientsError(
             f"no head: {lack} ({report}). {folder / REPORT} says what became of every client; what "
             "was collected is kept: start again with this run folder to ask those who are missing"
         )
     return head, report
-
-
-def _write(path: Path, save: Callable[[Path], object]) -> None:
-    """Write a file so that a kill leaves the old one or the new one."""
-    unfinished = path.with_name(f".{path.name}")
-    save(unfinished)
-    unfinished.replace(path)
 
 
 def shortage(summaries: Sequence[Summary], settings: Settings) -> str:

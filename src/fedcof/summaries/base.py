@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
+from fedcof.files import write_atomically
 from fedcof.wire import CorruptBytesError, decode, encode, encoded_size
 
 SCHEMA = 1
@@ -228,7 +229,7 @@ class Summary(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the summary to a file, in the wire's format."""
-        Path(path).write_bytes(self.to_bytes())
+        write_atomically(Path(path), self.to_bytes())
 
 
 def from_bytes(data: bytes) -> Summary:
