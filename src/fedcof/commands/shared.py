@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -32,6 +33,27 @@ def errors_for_people() -> Iterator[None]:
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
+
+
+def check_device(device: str) -> None:
+    """Check that there is what training needs.
+
+    Raises
+    ------
+    ValueError
+        If torch or Flower is not installed, or torch does not see the device.
+    """
+    try:
+        import flwr  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ValueError(
+            f"{error.name} is not installed: pip install 'fedcof[flower,torch]'"
+        ) from None
+    # The rounds are shown here; what Flower logs of its own is said twice.
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    if device != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
 
 
 def deal_images(
