@@ -1,10 +1,10 @@
 import pytest
 
 from fedcof import FedCOF, FedNCM
-from fedcof.experiments import Experiment
+from fedcof.experiments import EXPERIMENTS, Experiment
 from fedcof.experiments.experiment import Dirichlet, Grid, Paper
 from fedcof.report.latex import as_latex
-from fedcof.report.tables import method_title, number, signed, tabulate
+from fedcof.report.tables import label_title, method_title, number, signed, tabulate
 
 EXPERIMENT = Experiment(
     "tiny",
@@ -74,6 +74,26 @@ def test_method_says_what_tells_it_from_its_neighbours():
     setting = {"method": "fedcof", "shrinkage": 0.1, "scatter": "both", "means_per_class": 2}
     assert method_title(setting) == "FedCOF, γ 0.1, G_btw + G_with, 2 means"
     assert method_title({"method": "my-own"}) == "my-own"
+
+
+@pytest.mark.parametrize(
+    ("label", "title"),
+    [
+        ("fedcof+fedavg-lp", "FedCOF + FedAvg-LP"),
+        ("fedcof-oracle+fedadam", "FedCOF oracle + FedAdam"),
+        ("fedprox-pt", "FedProx-PT"),
+        ("fedavg (not pre-trained)", "FedAvg (not pre-trained)"),
+        ("my-own+pfpt", "my-own + PFPT"),
+    ],
+)
+def test_run_of_training_is_named_by_where_it_starts_and_what_it_trains(label, title):
+    assert method_title({"method": label}) == title
+
+
+def test_every_method_of_the_paper_has_a_title():
+    settings = [one.columns() for known in EXPERIMENTS.values() for one in known.settings()]
+    labels = {setting["method"] for setting in settings}
+    assert [label for label in labels if label_title(label)[0].islower()] == []
 
 
 def test_numbers_have_the_papers_digits():

@@ -17,7 +17,14 @@ METHOD_TITLES = {
     "fedcof-diagonal": "FedCOF, diagonal",
     "fedcof-spherical": "FedCOF, spherical",
     "ccvr": "CCVR",
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "fedadam": "FedAdam",
+    "fedyogi": "FedYogi",
+    "fedadagrad": "FedAdagrad",
+    "pfpt": "PFPT",
 }
+"""The methods, and the strategies that may follow them."""
 COLUMN_TITLES = {
     "dataset": "data set",
     "backbone": "backbone",
@@ -189,7 +196,7 @@ def words(column: str, setting: Mapping[str, Any]) -> str:
 
 def method_title(setting: Mapping[str, Any]) -> str:
     """Return a method's name with the settings that tell it from its neighbours."""
-    title = METHOD_TITLES.get(setting["method"], setting["method"])
+    title = label_title(setting["method"])
     details = []
     if (gamma := setting.get("shrinkage")) is not None:
         details.append(f"γ {gamma:g}")
@@ -198,6 +205,24 @@ def method_title(setting: Mapping[str, Any]) -> str:
     if (means := setting.get("means_per_class") or 1) > 1:
         details.append(f"{means} means")
     return ", ".join([title, *details])
+
+
+def label_title(label: str) -> str:
+    """Return the name of a method, or of a run of training by where it starts and what it trains.
+
+    Examples
+    --------
+    >>> label_title("fedcof+fedavg-lp")
+    'FedCOF + FedAvg-LP'
+    """
+    run, bracket, remark = label.partition(" (")
+    steps = []
+    for step in run.split("+"):
+        name, _, what = step.rpartition("-")
+        trains = what in ("lp", "pt")  # linear probing, prompt tuning
+        known = METHOD_TITLES.get(name if trains else step, step)
+        steps.append(f"{known}-{what.upper()}" if trains else known)
+    return " + ".join(steps) + bracket + remark
 
 
 def number(value: float | None, metric: str, deviation: float | None = None) -> str:
