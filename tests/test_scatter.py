@@ -3,7 +3,7 @@ import pytest
 
 import fedcof
 from fedcof import SummaryError, condition_number, estimate_class_covariances
-from fedcof.scatter import ClassStatistics, average_by_class, weighted_scatter
+from fedcof.scatter import ClassStatistics, scatter_about_means
 from fedcof.summaries import ClassMeans, summarize
 
 
@@ -169,19 +169,28 @@ def test_statistics_count_samples_and_means(blobs, deal):
     assert statistics.means_per_class.tolist() == [9, 8, 5, 1]
     np.testing.assert_allclose(statistics.scatter().global_mean, features.mean(axis=0))
     np.testing.assert_allclose(
-        statistics.class_means, [features[labels == label].mean(axis=0) for label in range(4)]
+        statistics.class_means(), [features[labels == label].mean(axis=0) for label in range(4)]
     )
 
 
-def test_average_by_class_weighs_by_count():
-    means, counts = average_by_class(
-        [np.array([[1.0]]), np.array([[4.0], [7.0]])],
-        np.array([2, 1, 5]),
-        np.array([0, 0, 1]),
-        2,
+def test_class_means_weigh_by_count():
+    one = ClassMeans(client_ids=("a",), classes=[0], counts=[2], means=np.array([[1.0]]))
+    other = ClassMeans(
+        client_ids=("b",), classes=[0, 1], counts=[1, 5], means=np.array([[4.0], [7.0]])
     )
-    np.testing.assert_array_equal(means, [[2.0], [7.0]])
-    np.testing.assert_array_equal(counts, [3, 5])
+    statistics = ClassStatistics.of([one, other])
+    np.testing.assert_array_equal(statistics.class_means(), [[2.0], [7.0]])
+    np.testing.assert_array_equal(statistics.scatter().class_means, [[2.0], [7.0]])
+    np.testing.assert_array_equal(statistics.class_counts, [3, 5])
+
+
+def test_the_scatter_is_about_the_weighted_mean_of_every_group():
+    rows = np.array([[0.0], [3.0], [5.0], [9.0]])
+    means, scatter = scatter_about_means(
+        [rows[:3], rows[3:]], np.array([2, 1, 0, 1]), np.array([0, 0, 1, 0]), 2
+    )
+    np.testing.assert_allclose(means, [[3.0], [5.0]])
+    np.testing.assert_allclose(scatter, [[2 * 9.0 + 0.0 + 36.0]])
 
 
 def test_samples_are_means_of_one(blobs):
@@ -193,10 +202,11 @@ def test_samples_are_means_of_one(blobs):
 
 def test_the_scatter_does_not_depend_on_the_blocks(rng, monkeypatch):
     rows, weights, index = rng.normal(size=(50, 3)), rng.random(50), np.repeat([0, 1], 25)
-    centres, _ = average_by_class([rows], np.ones(50, dtype=np.int64), index, 2)
-    whole = weighted_scatter([rows], weights, centres, index)
+    means, whole = scatter_about_means([rows], weights, index, 2)
     monkeypatch.setattr("fedcof.summaries.features._BLOCK_BYTES", 7 * 3 * 8)
-    np.testing.assert_allclose(weighted_scatter([rows], weights, centres, index), whole, rtol=1e-13)
+    in_blocks = scatter_about_means([rows], weights, index, 2)
+    np.testing.assert_allclose(in_blocks[0], means, rtol=1e-13)
+    np.testing.assert_allclose(in_blocks[1], whole, rtol=1e-13)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, 1.0), (1e4, 1.0), (1e4, 1e-2)])
@@ -209,6 +219,19 @@ def test_float32_means_far_from_zero_keep_the_digits_of_their_scatter(rng, offse
         ClassStatistics.of([ClassMeans(means=means.astype(float), **options)]).scatter().within(0.0)
     )
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+def test_a_heavy_mean_far_out_costs_no_digits(rng):
+    # The scatter is first taken about the heaviest mean of a class.
+    means = rng.normal(size=(900, 4)).astype(np.float32)
+    means[3] += 1e4
+    options = {"classes": np.zeros(900, dtype=int), "counts": np.full(900, 2)}
+    options["counts"][3] = 3
+    found = ClassStatistics.of([ClassMeans(means=means, **options)]).scatter()
+    exact = ClassStatistics.of([ClassMeans(means=means.astype(float), **options)]).scatter()
+    np.testing.assert_allclose(found.class_means, exact.class_means, rtol=1e-6)
+    error = np.abs(found.within(0.0) - exact.within(0.0)).max()
+    assert error < 1e-5 * np.abs(exact.within(0.0)).max()
 
 
 def test_float32_means_whose_squares_overflow_float32_have_a_finite_scatter(rng):

@@ -18,12 +18,15 @@ from scipy import linalg
 
 from fedcof.errors import SummaryError
 from fedcof.summaries import ClassMeans, merge, ordered
-from fedcof.summaries.features import as_features, blocks, sum_by_group
+from fedcof.summaries.features import add_up, as_features, blocks, sum_by_group
 
 ScatterParts = Literal["within", "between", "both"]
 
 _CACHE_BYTES = 512 << 10
 """Size of what is centred at a time: its centres fit beside it into the cache of a core."""
+
+_FAR = 16.0
+"""More than so many times the scatter, taken off, would cost it a digit and more."""
 
 _MANY = 8
 """So many rows a dimension are enough to make a scatter definite whatever the rounding."""
@@ -72,9 +75,7 @@ class Scatter:
     def between(self) -> NDArray[np.float64]:
         """Return G_btw, the scatter of the class means about the global mean (eq. sol-with-cov)."""
         everything = np.zeros(len(self.classes), dtype=np.int64)
-        return weighted_scatter(
-            [self.class_means], self.class_counts, self.global_mean[None], everything
-        )
+        return scatter_about_means([self.class_means], self.class_counts, everything, 1)[1]
 
     def gram(self, shrinkage: float, parts: ScatterParts = "within") -> NDArray[np.float64]:
         """Return G: ``N mu_g mu_g^T``, the scatter asked for and the shrinkage (eq. sol-with-cov).
@@ -117,8 +118,6 @@ class ClassStatistics:
         The class of each, as an index into `classes`.
     classes : ndarray, shape (classes,)
         The labels in ascending order.
-    class_means : ndarray of float64, shape (classes, dim)
-        mu_c.
     class_counts : ndarray of int64, shape (classes,)
         N_c.
     """
@@ -127,12 +126,11 @@ class ClassStatistics:
     counts: NDArray[np.int64]
     class_index: NDArray[np.int64]
     classes: NDArray[Any]
-    class_means: NDArray[np.float64]
     class_counts: NDArray[np.int64]
 
     @classmethod
     def of(cls, parts: Sequence[ClassMeans]) -> ClassStatistics:
-        """Gather the means of the clients and average them by class.
+        """Gather the means of the clients.
 
         Parameters
         ----------
@@ -167,8 +165,14 @@ class ClassStatistics:
         labels: NDArray[Any],
     ) -> ClassStatistics:
         classes, class_index = np.unique(labels, return_inverse=True)
-        class_means, class_counts = average_by_class(means, counts, class_index, len(classes))
-        return cls(means, counts, class_index, classes, class_means, class_counts)
+        class_counts = np.zeros(len(classes), dtype=np.int64)
+        np.add.at(class_counts, class_index, counts)
+        return cls(means, counts, class_index, classes, class_counts)
+
+    def class_means(self) -> NDArray[np.float64]:
+        """Return mu_c, shape (classes, dim) (eq. fedncm)."""
+        sums = sum_by_group(self.means, self.class_index, len(self.classes), self.counts)
+        return np.asarray(sums / self.class_counts[:, None])
 
     @property
     def means_per_class(self) -> NDArray[np.int64]:
@@ -178,57 +182,58 @@ class ClassStatistics:
     def scatter(self) -> Scatter:
         """Estimate the scatter (eq. cov-estimate); a class with one mean adds nothing to it."""
         weights = (self.class_counts - 1) / np.maximum(1, self.means_per_class - 1)
-        within = weighted_scatter(
-            self.means, self.counts * weights[self.class_index], self.class_means, self.class_index
+        class_means, within = scatter_about_means(
+            self.means,
+            self.counts * weights[self.class_index],
+            self.class_index,
+            len(self.classes),
         )
-        return Scatter(self.classes, self.class_means, self.class_counts, within)
+        return Scatter(self.classes, class_means, self.class_counts, within)
 
 
-def average_by_class(
-    means: Sequence[NDArray[np.floating[Any]]],
-    counts: NDArray[np.int64],
-    class_index: NDArray[np.integer[Any]],
-    num_classes: int,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return mu_c, shape (num_classes, dim), and N_c, shape (num_classes,) (eq. fedncm)."""
-    class_counts = np.zeros(num_classes, dtype=np.int64)
-    np.add.at(class_counts, class_index, counts)
-    class_means = sum_by_group(means, class_index, num_classes, counts)
-    class_means /= class_counts[:, None]
-    return class_means, class_counts
-
-
-def weighted_scatter(
+def scatter_about_means(
     arrays: Sequence[NDArray[np.floating[Any]]],
     weights: NDArray[Any],
-    centres: NDArray[np.float64],
-    centre_index: NDArray[np.integer[Any]],
-) -> NDArray[np.float64]:
-    """Return the sum over i of ``weights[i] x x^T``, ``x = row[i] - centres[centre_index[i]]``.
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weighted mean of every group of rows, and the scatter about these means.
 
-    The rows are those of all arrays, one after the other, and every centre must be the weighted
-    mean of its rows. Many rows in float32 are centred and multiplied in float32, block by block,
-    and accumulated in float64. Rounding a centre by e adds ``e e^T`` times the weight of its rows
-    to the sum and nothing else, since the deviations from the mean sum to zero; that is taken off
-    at the end. Few rows are multiplied in float64, which costs little then, and keeps the null
-    space of a singular scatter clean.
+    The scatter is the sum over i of ``weights[i] x x^T``, where x is row i less the mean of its
+    group. The rows are read once, about a row of their group that stands in for the mean. Many
+    rows in float32 are centred and multiplied in float32, block by block, and accumulated in
+    float64. Few rows are multiplied in float64, which costs little then, and keeps the null space
+    of a singular scatter clean.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray of float, each of shape (..., dim)
+        The rows, one array after the other.
+    weights : ndarray, shape (rows,)
+        Positive; zero is for a row that is a group of its own.
+    group_index : ndarray of int64, shape (rows,)
+        The group of each row. No group is empty.
+    num_groups : int
+
+    Returns
+    -------
+    means : ndarray of float64, shape (num_groups, dim)
+    scatter : ndarray of float64, shape (dim, dim)
 
     Raises
     ------
     SummaryError
-        If the sum overflows.
+        If the scatter overflows.
     """
-    dim = arrays[0].shape[1]
     dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
-    if len(weights) <= _MANY * dim:
+    if len(weights) <= _MANY * arrays[0].shape[1]:
         dtype = np.dtype(np.float64)
-    rounded, scales = centres.astype(dtype), np.sqrt(weights).astype(dtype)
-    scatter = np.zeros((dim, dim), order="F")  # its upper triangle, in the layout of BLAS
-    product = linalg.get_blas_funcs("syrk", dtype=dtype)
+    centres = _heaviest_rows(arrays, weights, group_index, num_groups).astype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
-        for rows, block in blocks(arrays, dtype, at_least=4 * dim):
-            _centre(block, rounded, centre_index[rows], scales[rows, None])
-            scatter += product(1.0, block.T)
+        means, scatter, taken_off = _scatter_about(arrays, weights, group_index, centres)
+        if taken_off > _FAR * np.trace(scatter):  # a heavy row lies far out: from the means, then
+            centres = means.astype(dtype)
+            means, scatter, _ = _scatter_about(arrays, weights, group_index, centres)
     if not np.isfinite(scatter).all():
         if dtype == np.float64:
             largest = max(np.abs(array).max() for array in arrays)
@@ -237,23 +242,69 @@ def weighted_scatter(
                 f"the scatter overflows: a mean is as large as {largest:.3g}; scale the features",
             )
         exact = [array.astype(np.float64) for array in arrays]
-        return weighted_scatter(exact, weights, centres, centre_index)
-    if dtype != np.float64:
-        totals = np.bincount(centre_index, weights, len(centres))
-        errors = (centres - rounded) * np.sqrt(totals)[:, None]
-        scatter -= product(1.0, errors.astype(dtype).T)  # small: its first digits will do
+        return scatter_about_means(exact, weights, group_index, num_groups)
     upper = np.triu(scatter)
-    return upper + np.triu(upper, 1).T
+    return means, upper + np.triu(upper, 1).T
+
+
+def _heaviest_rows(
+    arrays: Sequence[NDArray[np.floating[Any]]],
+    weights: NDArray[Any],
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+) -> NDArray[np.floating[Any]]:
+    """Return a row of the largest weight of every group."""
+    largest = np.zeros(num_groups)
+    np.maximum.at(largest, group_index, weights)
+    numbers = np.empty(num_groups, dtype=np.int64)
+    heaviest = np.flatnonzero(weights == largest[group_index])
+    numbers[group_index[heaviest]] = heaviest
+    starts = np.cumsum([0, *map(len, arrays)])
+    owners = np.searchsorted(starts, numbers, side="right") - 1
+    places = zip(owners.tolist(), (numbers - starts[owners]).tolist(), strict=True)
+    return np.stack([arrays[owner][row] for owner, row in places])
+
+
+def _scatter_about(
+    arrays: Sequence[NDArray[np.floating[Any]]],
+    weights: NDArray[Any],
+    group_index: NDArray[np.integer[Any]],
+    centres: NDArray[np.floating[Any]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Return the means, the scatter about them and the trace of what was taken off it.
+
+    For any p, with W the weight of a group and mu its mean::
+
+        sum w (x - mu)(x - mu)^T = sum w (x - p)(x - p)^T - W (mu - p)(mu - p)^T
+
+    Of the scatter, it is the upper triangle.
+    """
+    (num_groups, dim), dtype = centres.shape, centres.dtype
+    scales = np.sqrt(weights).astype(dtype)
+    product = linalg.get_blas_funcs("syrk", dtype=dtype)
+    scatter = np.zeros((dim, dim), order="F")  # the layout of BLAS
+    sums = np.zeros((num_groups, dim))
+    for rows, block in blocks(arrays, dtype, at_least=4 * max(dim, num_groups)):
+        _centre(block, centres, group_index[rows], scales[rows])
+        sums += add_up(block, scales[rows], group_index[rows], num_groups)
+        scatter += product(1.0, block.T)
+    totals = np.bincount(group_index, weights, num_groups)
+    totals[totals == 0] = 1.0
+    means = centres + sums / totals[:, None]
+    offsets = sums / np.sqrt(totals)[:, None]
+    scatter -= product(1.0, offsets.astype(dtype).T)
+    return means, scatter, float(np.vdot(offsets, offsets))
 
 
 def _centre(
     rows: NDArray[Any], centres: NDArray[Any], index: NDArray[Any], scales: NDArray[Any]
 ) -> None:
+    """Subtract the centre of every row and multiply by its scale, in place."""
     step = max(1, _CACHE_BYTES // (rows.itemsize * rows.shape[1]))
     for start in range(0, len(rows), step):
         piece = slice(start, start + step)
         rows[piece] -= centres.take(index[piece], axis=0)
-        rows[piece] *= scales[piece]
+        rows[piece] *= scales[piece, None]
 
 
 def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:
@@ -328,10 +379,10 @@ class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
             raise KeyError(label)
         mine = np.flatnonzero(self.statistics.class_index == found[0])
         counts = self.statistics.counts[mine]
-        covariance = weighted_scatter(
+        _, covariance = scatter_about_means(
             [self.means[mine].astype(np.float64)],
             counts / max(1, len(mine) - 1),
-            self.statistics.class_means[found],
             np.zeros(len(mine), dtype=np.int64),
+            1,
         )
         return add_to_diagonal(covariance, self.shrinkage)

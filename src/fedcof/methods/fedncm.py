@@ -48,4 +48,4 @@ class FedNCM(Method[ClassMeans]):
     def fit(self, pooled: ClassStatistics) -> LinearHead:
         """Return the class means at length 1."""
         check_two_classes(pooled.classes)
-        return LinearHead(normalize_rows(pooled.class_means), pooled.classes)
+        return LinearHead(normalize_rows(pooled.class_means()), pooled.classes)

@@ -79,6 +79,16 @@ def sum_by_group(
     weights = np.ones(len(group_index)) if weights is None else weights.astype(np.float64)
     sums = np.zeros((num_groups, arrays[0].shape[1]))
     for rows, block in blocks(arrays, np.float64, at_least=2 * num_groups):
-        entries = (weights[rows], group_index[rows], np.arange(len(block) + 1))
-        sums += sparse.csc_array(entries, shape=(num_groups, len(block))) @ block
+        sums += add_up(block, weights[rows], group_index[rows], num_groups)
     return sums
+
+
+def add_up(
+    block: NDArray[np.floating[Any]],
+    weights: NDArray[np.floating[Any]],
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+) -> NDArray[np.floating[Any]]:
+    """Return the weighted sum of the rows of one block in every group, in the type of the block."""
+    entries = (weights, group_index, np.arange(len(block) + 1))
+    return np.asarray(sparse.csc_array(entries, shape=(num_groups, len(block))) @ block)
