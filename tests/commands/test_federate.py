@@ -1,6 +1,10 @@
 """The command in one process; over Ray it is tests/integration/test_simulation.py."""
 
+import io
+
+import pyarrow.parquet
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import fedcof
@@ -27,6 +31,43 @@ def test_head_is_saved_and_told(federate):
     assert result.exit_code == 0, result.output
     assert fedcof.LinearHead.load(path).provenance.method == "fedncm"
     assert "accuracy" in result.output
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    """A table of images of 2 classes in 3 hospitals, the second image of which is broken."""
+    pictures = []
+    for i in range(12):
+        Image.new("L", (8, 8), 20 * i).save(file := io.BytesIO(), "png")
+        pictures.append({"bytes": b"broken" if i == 1 else file.getvalue()})
+    columns = {"image": pictures, "label": [0, 1] * 6, "hospital": [*"aabcabccbbac"]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path := tmp_path / "hospitals.parquet")
+    return f"parquet:{path}"
+
+
+@pytest.mark.filterwarnings("ignore:skipped 1 of 9")
+def test_clients_may_be_those_that_a_column_names(federate, hospitals):
+    result, path = federate("--dataset", hospitals, "--partition", "hospital")
+    assert result.exit_code == 0, result.output
+    provenance = fedcof.LinearHead.load(path).provenance
+    assert (provenance.clients, provenance.samples) == (3, 8)
+    assert "3 clients, by hospital" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("partition", ["iid", "class-wise"])
+def test_clients_may_be_made_by_other_schemes(federate, partition):
+    result, path = federate("--partition", partition)
+    assert result.exit_code == 0, result.output
+    assert fedcof.LinearHead.load(path).provenance.samples == 150
+    assert partition in result.output
+
+
+def test_partition_that_there_is_not_is_refused_with_those_that_there_are(federate, hospitals):
+    result, _ = federate("--dataset", hospitals, "--partition", "user")
+    assert result.exit_code == 1
+    assert "'user'; there are dirichlet, class-wise, iid, hospital" in " ".join(
+        result.output.split()
+    )
 
 
 @pytest.mark.parametrize(

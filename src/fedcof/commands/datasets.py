@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fedcof.commands.shared import console, errors_for_people
+from fedcof.commands.shared import (
+    PARTITIONS,
+    console,
+    deal,
+    errors_for_people,
+    partition_title,
+)
 
 if TYPE_CHECKING:
-    from fedcof.data import ImageSet, Partition
+    from fedcof.data import ImageSet
 
 _CHECKED_AT_ONCE = 512
 
@@ -79,11 +85,14 @@ def describe(
         headings = ("clients", "means M", "samples a client", "classes a client", "clients a class")
         for heading in headings:
             table.add_column(heading, justify="right")
-        for how, partition in _partitions(train, clients, alpha, seed):
-            found = describe_partition(train.labels, partition)
+        for partition in (*PARTITIONS, *train.columns):
+            dealt = deal(
+                partition, train.labels, train.columns, clients=clients, alpha=alpha, seed=seed
+            )
+            found = describe_partition(train.labels, dealt)
             spreads = (found.samples_per_client, found.classes_per_client, found.clients_per_class)
             table.add_row(
-                how,
+                partition_title(partition, alpha),
                 f"{found.clients:,}",
                 f"{found.num_means:,}",
                 *(f"{mean:,.1f} ({low:,.0f} to {high:,.0f})" for low, mean, high in spreads),
@@ -111,18 +120,6 @@ def check(name: Name, data: Data = None) -> None:
         )
         if faults:
             raise typer.Exit(1)
-
-
-def _partitions(
-    train: ImageSet, clients: int, alpha: float, seed: int
-) -> Iterator[tuple[str, Partition]]:
-    from fedcof.data import by_column, dirichlet, hsu_dirichlet, iid
-
-    yield f"Dirichlet {alpha:g}", dirichlet(train.labels, clients, alpha, seed=seed)
-    yield f"class-wise {alpha:g}", hsu_dirichlet(train.labels, clients, alpha, seed=seed)
-    yield "iid", iid(len(train), clients, seed=seed)
-    for name, column in train.columns.items():
-        yield f"by {name}", by_column(column)
 
 
 def _faults(images: ImageSet, advance: Callable[[int], None]) -> Iterator[str]:

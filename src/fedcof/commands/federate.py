@@ -8,10 +8,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.table import Table
 
-from fedcof.commands.shared import console, deal_images, errors_for_people
+from fedcof.commands.shared import (
+    PARTITIONS,
+    console,
+    deal_images,
+    errors_for_people,
+    partition_title,
+)
 
 
 class Engine(StrEnum):
@@ -23,7 +30,9 @@ class Engine(StrEnum):
 
 def federate(
     *,
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 100,
+    clients: Annotated[
+        int, typer.Option(min=1, help="Number of clients, unless a column names them.")
+    ] = 100,
     engine: Annotated[
         Engine, typer.Option(help="Flower's simulation, or this process.")
     ] = Engine.SIMULATION,
@@ -34,6 +43,10 @@ def federate(
         typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'."),
     ] = None,
     backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "squeezenet1.1",
+    partition: Annotated[
+        str,
+        typer.Option(help=f"{', '.join(PARTITIONS)}, or a column that names clients, as user."),
+    ] = "dirichlet",
     alpha: Annotated[
         float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
     ] = 0.1,
@@ -61,9 +74,19 @@ def federate(
             raise ValueError("Flower is not installed: pip install 'fedcof[flower]'")
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
-        dealt = deal_images(train, test, get(backbone), clients=clients, alpha=alpha, seed=seed)
+        dealt = deal_images(
+            train,
+            test,
+            get(backbone),
+            partition=partition,
+            clients=clients,
+            alpha=alpha,
+            seed=seed,
+        )
+        holders = len(np.unique(dealt.partition.assignment))
+        split = partition_title(partition, alpha)
         start = time.perf_counter()
-        with progress_bar("Summarizing", len(list(dealt)), unit="clients") as advance:
+        with progress_bar("Summarizing", holders, unit="clients") as advance:
             if engine is Engine.SIMULATION:
                 from fedcof.federation.simulation import simulate
 
@@ -80,8 +103,8 @@ def federate(
                         "dataset": dataset,
                         "images": len(dealt.labels),
                         "features": backbone,
-                        "clients": clients,
-                        "alpha": alpha,
+                        "clients": holders,
+                        "partition": split,
                     },
                     advance=advance,
                 )
@@ -94,7 +117,7 @@ def federate(
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
-        table = Table(title=f"{dataset}, {clients} clients, Dirichlet {alpha:g}, seed {seed}")
+        table = Table(title=f"{dataset}, {holders} clients, {split}, seed {seed}")
         for name, value in {
             "method": method,
             "engine": engine.value,
