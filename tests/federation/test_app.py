@@ -11,6 +11,7 @@ from flwr.cli.config_utils import load_and_validate
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings
+from fedcof.federation.training_server import Training
 from fedcof.methods import METHODS, FedCOF
 from fedcof.training import TrainingSettings
 
@@ -36,7 +37,8 @@ def test_hyperparameters_in_the_app_are_the_defaults_of_every_method():
 def test_every_key_of_the_app_is_read():
     keys = {key.replace("-", "_") for key in CONFIG}
     known = {f.name for kind in (Plan, Settings, Job, *METHODS.values()) for f in fields(kind)}
-    known |= {f"train_{f.name}" for f in fields(TrainingSettings)}
+    known |= {f"train_{f.name}" for kind in (TrainingSettings, Training) for f in fields(kind)}
+    known.add("test_data")
     assert keys <= known
 
 

@@ -1,10 +1,17 @@
 """Training over Flower's ClientApp: the numbers of one process, whoever holds the clients."""
 
+import json
 import logging
 import subprocess
 import sys
+import tomllib
+from dataclasses import fields, replace
 from functools import partial
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 
+import deploy_loopback
 import numpy as np
 import pytest
 import torch
@@ -12,18 +19,29 @@ from flwr.app import Context, RecordDict
 from grid_double import NODES
 
 from fedcof import FedCOF, LinearHead
-from fedcof.errors import TrainingError
+from fedcof.backbones import NoWeightsError
+from fedcof.data import ImageSet, Partition
+from fedcof.errors import HeadError, TrainingError
+from fedcof.experiments.training import on_images
+from fedcof.federation import server_app
 from fedcof.federation.client_app import app
 from fedcof.federation.records import Job
+from fedcof.federation.server_app import FlowerGrid
+from fedcof.federation.serving import Settings
 from fedcof.federation.training import train
 from fedcof.federation.training_grid import InProcessGrid
-from fedcof.federation.training_server import client_nodes, probe, settings_of
+from fedcof.federation.training_server import Training, client_nodes
 from fedcof.training import TrainingSettings, load_history
 from fedcof.training.local import Samples
+from fedcof.training.models import network, random_head
 from fedcof.training.probing import probe_clients
+from fedcof.training.trained import TrainedModel
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
 
 SETTINGS = TrainingSettings(rounds=3, client_lr=0.1, batch_size=4, participation=0.5)
-JOB = Job(FedCOF(), data="grid_double:load_data")
+SOURCE = "grid_double:load_data"
+JOB = Job(FedCOF(), data=SOURCE)
 
 
 class Nodes(InProcessGrid):
@@ -33,15 +51,27 @@ class Nodes(InProcessGrid):
         super().__init__([], lambda task, client_ids: [])
         NODES.clear()
         NODES.update(nodes)
+        self.offline, self.dies_after = set(), None
+        self._replies, self._ids = {}, count()
 
     def get_node_ids(self):
-        return list(NODES)
+        return [node for node in NODES if node not in self.offline]
 
-    def send_and_receive(self, messages, *, timeout=None):
-        return [
-            app(message, Context(1, message.metadata.dst_node_id, {}, RecordDict(), {}))
-            for message in messages
-        ]
+    def push_messages(self, messages):
+        return [self._push(message) for message in messages]
+
+    def _push(self, message):
+        message.metadata.__dict__["_message_id"] = message_id = str(next(self._ids))
+        if message.metadata.dst_node_id in self.offline:
+            return None
+        if message_id == self.dies_after:
+            raise KeyboardInterrupt
+        context = Context(1, message.metadata.dst_node_id, {}, RecordDict(), {})
+        self._replies[message_id] = app(message, context)
+        return message_id
+
+    def pull_messages(self, message_ids):
+        return [self._replies.pop(one) for one in message_ids if one in self._replies]
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +85,11 @@ def head():
     return LinearHead(np.random.default_rng(0).normal(size=(3, 4)), np.arange(3))
 
 
+def probe(nodes, head, folder, settings=SETTINGS, **options):
+    training = Training(Settings(JOB, folder), settings, **options)
+    return training.run(FlowerGrid(nodes), head)
+
+
 def in_one_process(clients, head, settings=SETTINGS):
     samples = {name: Samples(torch.tensor(x), torch.tensor(y)) for name, (x, y) in clients.items()}
     grid = InProcessGrid(list(clients), partial(probe_clients, samples))
@@ -65,7 +100,7 @@ def in_one_process(clients, head, settings=SETTINGS):
 def test_nodes_with_several_clients_train_as_one_process_does(clients, head, tmp_path):
     names = sorted(clients)
     grid = Nodes({7: {n: clients[n] for n in names[:4]}, 3: {n: clients[n] for n in names[4:]}})
-    trained, rounds = probe(grid, head, JOB, SETTINGS, tmp_path)
+    trained, rounds = probe(grid, head, tmp_path)
     np.testing.assert_allclose(trained.weight, in_one_process(clients, head), rtol=1e-6)
     assert LinearHead.load(tmp_path / "head-trained.safetensors").weight.tolist() == (
         trained.weight.tolist()
@@ -81,27 +116,317 @@ def test_a_client_that_cannot_train_is_named_by_a_code_and_the_others_go_on(
     features, labels = clients["c000"]
     clients["c000"] = (features, labels + 5)  # classes that the head does not have
     grid = Nodes({1: {"c000": clients.pop("c000")}, 2: clients})
-    _, rounds = probe(grid, head, JOB, TrainingSettings(rounds=1, participation=1.0), tmp_path)
+    _, rounds = probe(grid, head, tmp_path, TrainingSettings(rounds=1, participation=1.0))
     assert rounds[1].clients == 5
-    assert rounds[1].refused == ("client 'c000': its node answered with error 100",)
+    assert rounds[1].refused == ("client 'c000': it cannot: raised:HeadError",)
 
 
 def test_a_client_that_two_nodes_hold_trains_once(clients):
     grid = Nodes({9: clients, 4: dict(list(clients.items())[:2])})
-    nodes = client_nodes(grid, JOB)
+    nodes = client_nodes(FlowerGrid(grid), JOB)
     assert nodes == {name: 4 if name in ("c000", "c001") else 9 for name in clients}
 
 
 def test_too_few_clients_are_told(clients):
     with pytest.raises(TrainingError, match="6 clients are there, 7 are needed"):
-        client_nodes(Nodes({1: clients}), JOB, min_clients=7, timeout=0.0)
+        client_nodes(FlowerGrid(Nodes({1: clients})), JOB, min_clients=7, timeout=0.0)
+
+
+def test_a_node_that_goes_offline_is_named_and_the_others_go_on(clients, head, tmp_path):
+    names = sorted(clients)
+    grid = Nodes({1: {n: clients[n] for n in names[:2]}, 2: {n: clients[n] for n in names[2:]}})
+    described = client_nodes(FlowerGrid(grid), JOB)
+    grid.offline.add(1)
+    start = {"head.weight": head.weight.astype(np.float32)}
+    chosen = replace(SETTINGS, rounds=1, participation=1.0)
+    options = {"data_is": {"data": SOURCE, "backbone": "", "classes": [0, 1, 2]}}
+    _, rounds = train(FlowerGrid(grid), described, start, chosen, lambda state: 0.0, **options)
+    assert rounds[1].clients == 4
+    assert [one.split(": ")[0] for one in rounds[1].refused] == ["client 'c000'", "client 'c001'"]
+    assert "offline" in rounds[1].refused[0]
+
+
+def test_a_malformed_reply_is_named_and_the_others_are_not_lost(clients, head, tmp_path):
+    grid = Nodes({1: clients})
+    pull = grid.pull_messages
+
+    def harmed(message_ids):
+        [reply] = pull(message_ids)
+        if reply.metadata.message_type == "train" and "c002" in str(reply.content):
+            raise ValueError("not a message")
+        return [reply]
+
+    grid.pull_messages = harmed
+    _, rounds = probe(grid, head, tmp_path, replace(SETTINGS, rounds=1, participation=1.0))
+    assert rounds[1].refused == ("client 'c002': malformed answer",)
+
+
+def test_the_test_set_of_the_server_is_measured_and_stops_the_run(clients, head, tmp_path):
+    wrong = LinearHead(-np.eye(3, 4), np.arange(3))
+    settings = replace(SETTINGS, rounds=50, participation=1.0, client_lr=1.0)
+    test = {"one": clients["c000"], "other": clients["c001"]}
+    _, rounds = probe(Nodes({1: clients}), wrong, tmp_path, settings, test=test, target=0.5)
+    assert len(rounds) < 51
+    assert rounds[-1].accuracy >= 0.5
+    assert all(one.accuracy < 0.5 for one in rounds[:-1])
+    trained = LinearHead.load(tmp_path / "head-trained.safetensors")
+    both = [np.concatenate(pair) for pair in zip(*test.values(), strict=True)]
+    assert rounds[-1].accuracy == pytest.approx(trained.score(*both))
+
+
+def test_without_a_test_set_the_history_has_no_accuracy(clients, head, tmp_path):
+    probe(Nodes({1: clients}), head, tmp_path)
+    history = json.loads((tmp_path / "history.json").read_text(), parse_constant=pytest.fail)
+    assert {one["accuracy"] for one in history} == {None}
+    assert all(np.isnan(one.accuracy) for one in load_history(tmp_path / "history.json"))
+
+
+APP = Path(deploy_loopback.__file__).parent / "pyproject.toml"
+
+
+def configured(**chosen):
+    """The app's run configuration with some values of another."""
+    config = tomllib.loads(APP.read_text())["tool"]["flwr"]["app"]["config"]
+    return config | {key.replace("_", "-"): value for key, value in chosen.items()}
+
+
+def training_of(**chosen):
+    config = configured(**chosen)
+    return Training.from_run_config(config, Settings.from_run_config(config), {})
+
+
+def test_every_setting_is_in_the_run_configuration_of_the_app_with_its_default():
+    config = configured()
+    assert {f"train-{one.name.replace('_', '-')}" for one in fields(TrainingSettings)} - {
+        "train-seed"
+    } <= config.keys()
+    training = training_of(train_rounds=200)
+    assert training.settings == TrainingSettings()
+    assert (training.mode, training.pool_size, training.target) == ("probe", 20, None)
 
 
 def test_settings_come_from_the_run_configuration():
-    config = {"train-rounds": 5, "train-strategy": "fedadam", "train-server-lr": 0.1, "seed": 3}
-    assert settings_of(config) == TrainingSettings(
-        rounds=5, strategy="fedadam", server_lr=0.1, seed=3
+    chosen = {"train_rounds": 5, "train_strategy": "fedadam", "train_server_lr": 1, "seed": 3}
+    training = training_of(**chosen, train_optimizer="adam")
+    assert training.settings == TrainingSettings(
+        rounds=5, strategy="fedadam", server_lr=1.0, seed=3, optimizer="adam"
     )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        ({"train_mode": "guess"}, "mode must be one of probe, finetune, prompt, not 'guess'"),
+        ({"train_mode": "finetune"}, "finetune is for images: name their backbone"),
+        ({"train_strategy": "pfpt"}, "it needs mode prompt, not probe"),
+        ({"train_mode": "prompt", "backbone": "squeezenet1.1"}, "prompts need a ViT"),
+        ({"train_pool_size": 0}, "train-pool-size must be at least 1"),
+        ({"train_target": 0.5}, "train-target is an accuracy on the server's test-data"),
+        ({"train_target": 50.0}, "train-target is an accuracy from 0 to 1, not 50"),
+        ({"train_rounds": "ten"}, "train-rounds must be a number, it is 'ten'"),
+        ({"train_rounds": -1}, "rounds must be at least 1, not -1"),
+        ({"train_optimizer": "lion"}, "optimizer must be one of sgd, adam, not 'lion'"),
+    ],
+)
+def test_a_wrong_run_configuration_is_told_before_anybody_is_asked(chosen, text):
+    with pytest.raises(ValueError, match=text):
+        training_of(**{"train_rounds": 1, **chosen})
+
+
+def test_a_backbone_that_cannot_be_trained_is_told_before_anybody_is_asked(tmp_path):
+    with pytest.raises(NoWeightsError, match=r"config\.json"):
+        training_of(train_rounds=1, train_mode="finetune", backbone=str(tmp_path))
+
+
+# Networks and prompts, on images
+
+
+@pytest.fixture(scope="module")
+def resnet(tmp_path_factory):
+    """A tiny ResNet in the format of transformers."""
+    from transformers import ConvNextImageProcessor, ResNetConfig, ResNetModel
+
+    folder = tmp_path_factory.mktemp("resnet")
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    torch.manual_seed(0)
+    ResNetModel(config).save_pretrained(folder)
+    ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=1.0).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    """A tiny ViT in the format of transformers."""
+    from transformers import ViTConfig, ViTImageProcessor, ViTModel
+
+    folder = tmp_path_factory.mktemp("vit")
+    config = ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=32,
+        patch_size=16,
+    )
+    torch.manual_seed(0)
+    ViTModel(config, add_pooling_layer=False).save_pretrained(folder)
+    ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder
+
+
+IMAGES = ImageSet(
+    images=np.random.default_rng(0).integers(0, 256, (24, 32, 32, 3)).astype(np.uint8),
+    labels=np.arange(24) % 3,
+    classes=("a", "b", "c"),
+)
+PARTITION = Partition(np.arange(24) % 5, tuple("vwxyz"))
+
+
+def pictures():
+    """The images of every client, with the names of their classes as labels."""
+    parts = {name: IMAGES.subset(rows) for name, rows in PARTITION}
+    return {n: (one.images, np.array(IMAGES.classes)[one.labels]) for n, one in parts.items()}
+
+
+def tune(nodes, backbone, folder, settings, mode, **options):
+    """Train a random head and what is before it, over the SuperNodes."""
+    job = Job(FedCOF(), data=SOURCE, backbone=str(backbone))
+    head = random_head(network(str(backbone)).dim, IMAGES.classes, seed=0)
+    training = Training(Settings(job, folder), settings, mode=mode, **options)
+    return training.run(FlowerGrid(nodes), head)
+
+
+def tune_in_one_process(backbone, settings, pool_size=None):
+    net = network(str(backbone))
+    head = random_head(net.dim, range(3), seed=0)
+    return on_images(IMAGES, IMAGES, PARTITION, net, head, pool_size=pool_size).train(settings)
+
+
+def model_in(folder):
+    return TrainedModel.load(folder / "model.safetensors")
+
+
+TUNING = TrainingSettings(rounds=2, client_lr=0.05, batch_size=3, participation=0.6)
+STRATEGIES = {
+    "fedavg": TUNING,
+    "fedprox": replace(TUNING, strategy="fedprox", proximal_mu=0.5),
+    "fedadam": replace(TUNING, strategy="fedadam", server_lr=0.01),
+    "adam at the clients": replace(TUNING, optimizer="adam", client_lr=0.01),
+}
+
+
+@pytest.mark.parametrize("settings", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.parametrize("mode", ["finetune", "prompt"])
+def test_nodes_train_on_images_as_one_process_does(request, tmp_path, mode, settings):
+    backbone = request.getfixturevalue("resnet" if mode == "finetune" else "vit")
+    pool_size = 4 if mode == "prompt" else None
+    expected, history = tune_in_one_process(backbone, settings, pool_size)
+    shares = list(pictures().items())
+    nodes = Nodes({1: dict(shares[:3]), 2: dict(shares[3:])})
+    options = {"test": pictures(), **({"pool_size": pool_size} if pool_size else {})}
+    _, rounds = tune(nodes, backbone, tmp_path, settings, mode, **options)
+    state = model_in(tmp_path).state
+    assert state.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(state[name], value, rtol=1e-5, atol=1e-6)
+    assert [one.accuracy for one in rounds] == [one.accuracy for one in history]
+    assert [one.formula_bytes for one in rounds] == [one.formula_bytes for one in history]
+
+
+def test_pfpt_runs_over_nodes(vit, tmp_path):
+    settings = replace(TUNING, strategy="pfpt")
+    _, rounds = tune(Nodes({1: pictures()}), vit, tmp_path, settings, "prompt", pool_size=4)
+    assert rounds[-1].loss is not None
+    assert not rounds[-1].refused
+
+
+@pytest.mark.parametrize("mode", ["finetune", "prompt"])
+def test_the_trained_model_is_loaded_again_and_classifies(request, tmp_path, mode):
+    backbone = request.getfixturevalue("resnet" if mode == "finetune" else "vit")
+    _, rounds = tune(Nodes({1: pictures()}), backbone, tmp_path, TUNING, mode, test=pictures())
+    predicted = model_in(tmp_path).predict(IMAGES.images)
+    truth = np.array(IMAGES.classes)[IMAGES.labels]
+    assert np.mean(predicted == truth) == pytest.approx(rounds[-1].accuracy)
+
+
+@pytest.mark.parametrize("mode", ["finetune", "prompt"])
+def test_a_server_that_is_killed_goes_on_to_the_same_bits(request, tmp_path, mode):
+    backbone = request.getfixturevalue("resnet" if mode == "finetune" else "vit")
+    settings = replace(STRATEGIES["fedadam"], rounds=3)
+    tune(Nodes({1: pictures()}), backbone, tmp_path / "whole", settings, mode)
+    dying = Nodes({1: pictures()})
+    dying.dies_after = "8"  # after a question for the clients and two rounds of three
+    with pytest.raises(KeyboardInterrupt):
+        tune(dying, backbone, tmp_path / "killed", settings, mode)
+    again = Nodes({1: pictures()})
+    tune(again, backbone, tmp_path / "killed", settings, mode)
+    assert next(again._ids) == 1 + 3  # the last round alone
+    files = [tmp_path / run / "model.safetensors" for run in ("whole", "killed")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_node_with_other_weights_than_the_server_is_refused(vit, tmp_path, monkeypatch):
+    from fedcof.federation import training_client
+
+    other = lambda name, prompted: (None, None, "other")  # noqa: E731
+    monkeypatch.setattr(training_client, "_network", other)
+    with pytest.raises(TrainingError, match="it cannot: other-network:SummaryError"):
+        tune(Nodes({1: pictures()}), vit, tmp_path, TUNING, "prompt")
+
+
+def test_a_client_with_features_cannot_fine_tune_and_one_with_a_bad_image_can(resnet, tmp_path):
+    clients = pictures()
+    clients["v"] = (np.zeros((3, 12), np.float32), np.array(["a", "b", "c"]))
+    clients["w"] = ([b"not an image", *clients["w"][0]], np.array(["a", *clients["w"][1]]))
+    settings = replace(TUNING, rounds=1, participation=1.0)
+    _, rounds = tune(Nodes({1: clients}), resnet, tmp_path, settings, "finetune")
+    assert rounds[1].refused == ("client 'v': it cannot: no-images:SummaryError",)
+    assert rounds[1].clients == 4
+
+
+def test_a_learning_rate_that_diverges_names_the_clients(resnet, tmp_path):
+    settings = replace(TUNING, client_lr=1e38)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(TrainingError, match=r"client '.'.*NaN or infinity.*client_lr"),
+    ):
+        tune(Nodes({1: pictures()}), resnet, tmp_path, settings, "finetune")
+
+
+def test_a_head_of_another_backbone_is_refused(resnet, tmp_path):
+    job = Job(FedCOF(), data=SOURCE, backbone=str(resnet))
+    head = random_head(5, IMAGES.classes, seed=0)
+    with pytest.raises(HeadError, match="length 5, the backbone gives 12"):
+        Training(Settings(job, tmp_path), TUNING, mode="finetune").run(
+            FlowerGrid(Nodes({1: pictures()})), head
+        )
+
+
+def test_the_server_app_collects_measures_trains_and_goes_on(clients, tmp_path, capsys):
+    features, labels = (np.concatenate(pair) for pair in zip(*clients.values(), strict=True))
+    np.savez(tmp_path / "test.npz", features=features, labels=labels)
+    config = configured(
+        run_folder=str(tmp_path / "run"),
+        data=SOURCE,
+        min_clients=6,
+        test_data=str(tmp_path / "test.npz"),
+        train_rounds=2,
+        train_client_lr=0.1,
+    )
+    context = SimpleNamespace(run_config=config, node_config={}, node_id=0)
+    server_app.main(Nodes({1: clients}), context)
+    told = capsys.readouterr().out
+    head = LinearHead.load(tmp_path / "run" / "head.safetensors")
+    assert f"accuracy on {tmp_path / 'test.npz'}: {head.score(features, labels):.1%}" in told
+    assert "training, round 4: 2 clients, loss" in told
+    history = load_history(tmp_path / "run" / "history.json")
+    assert [one.stage for one in history] == ["training-free", *3 * ["training"]]
+    assert history[0].clients == 6
+    assert history[0].formula_bytes == head.provenance.bytes == history[1].formula_bytes
+    assert history[0].accuracy == history[1].accuracy == head.score(features, labels)
+    before = (tmp_path / "run" / "head-trained.safetensors").read_bytes()
+    server_app.main(Nodes({1: clients}), context)
+    assert (tmp_path / "run" / "head-trained.safetensors").read_bytes() == before
 
 
 _SIMULATION = """

@@ -191,7 +191,7 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
     [
         (["--start", "nowhere.safetensors"], "no such file"),
         (["--mode", "guess"], "mode must be"),
-        (["--strategy", "pfpt"], "needs --mode prompt"),
+        (["--strategy", "pfpt"], "needs mode prompt"),
         (["--strategy", "fedsgd"], "strategy must be"),
         (["--start", "random", "--temperature"], "are for a method"),
         (["--from-scratch"], "needs --mode finetune"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,23 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedcof.commands.shared import console, deal_images, error_console, errors_for_people
+from fedcof.commands.shared import (
+    check_device,
+    console,
+    deal_images,
+    error_console,
+    errors_for_people,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fedcof.experiments import Dealt
     from fedcof.experiments.training import Federation
     from fedcof.heads import LinearHead
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.local import State
 
-_HEAD, _HISTORY, _CHECKPOINT, _MODEL = (
-    "head.safetensors",
-    "history.json",
-    "checkpoint.safetensors",
-    "model.safetensors",
-)
+_HEAD = "head.safetensors"
 
 
 def train(
@@ -89,13 +87,14 @@ def train(
 ) -> None:
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
-        _check_device(device)
+        check_device(device)
         from fedcof.backbones import BACKBONES, get
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
-        from fedcof.training import TrainingSettings
+        from fedcof.training import TrainingSettings, check_mode
         from fedcof.training.models import network
+        from fedcof.training.trained import save_training
 
         settings = TrainingSettings(
             strategy=strategy,  # type: ignore[arg-type]
@@ -109,10 +108,7 @@ def train(
             proximal_mu=proximal_mu,
             seed=seed,
         )
-        if mode not in ("probe", "finetune", "prompt"):
-            raise ValueError(f"mode must be probe, finetune or prompt, not {mode!r}")
-        if strategy == "pfpt" and mode != "prompt":
-            raise ValueError("pfpt aggregates prompts: it needs --mode prompt")
+        check_mode(mode, strategy)
         if from_scratch and mode != "finetune":
             raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
         images, test_images = datasets.load(dataset, data=data)
@@ -120,6 +116,7 @@ def train(
             kept = min(classes or len(images.classes), len(images.classes))
             images = subset(images, kept, per_class or len(images), seed=seed)
             test_images = subset(test_images, kept, len(test_images), seed=seed)
+        made_from = None
         if mode == "probe" and backbone in BACKBONES:
             dealt = deal_images(
                 images, test_images, get(backbone), clients=clients, alpha=alpha, seed=seed
@@ -127,7 +124,14 @@ def train(
             head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
             federation = probing(dealt, head)
         else:
-            net = network(backbone, size=image_size, pretrained=not from_scratch, seed=seed)
+            source: dict[str, Any] = {
+                "name": backbone,
+                "size": image_size,
+                "pretrained": not from_scratch,
+                "seed": seed,
+            }
+            net = network(**source)
+            made_from = None if mode == "probe" else source
             partition = dirichlet(images.labels, clients, alpha, seed=seed)
             total = len(images) + len(test_images)
             with progress_bar("Extracting features", total, unit="images") as advance:
@@ -158,23 +162,9 @@ def train(
             target=target,
             checkpoint_every=checkpoint_every,
         )
-        _save(out, state, head.classes, history)
+        save_training(out, state, history, head.classes, head=_HEAD, network=made_from)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
         console.print("saved in:", out)
-
-
-def _check_device(device: str) -> None:
-    try:
-        import flwr  # noqa: F401
-        import torch
-    except ImportError as error:
-        raise ValueError(
-            f"{error.name} is not installed: pip install 'fedcof[flower,torch]'"
-        ) from None
-    # The rounds are shown here; what Flower logs of its own is said twice.
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-    if device != "cpu" and not torch.cuda.is_available():
-        raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
 
 
 def _start(
@@ -218,6 +208,7 @@ def _train(
 ) -> tuple[State, list[Round]]:
     from fedcof.progress import progress_bar
     from fedcof.training import tensorboard
+    from fedcof.training.trained import CHECKPOINT
 
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -232,19 +223,8 @@ def _train(
                 log(one)
 
         return federation.train(
-            settings, history=history, checkpoint=out / _CHECKPOINT, on_round=on_round, **options
+            settings, history=history, checkpoint=out / CHECKPOINT, on_round=on_round, **options
         )
-
-
-def _save(out: Path, state: State, classes: NDArray[Any], history: list[Round]) -> None:
-    from fedcof.training import save_history
-    from fedcof.training.models import head_of
-    from fedcof.wire import encode
-
-    head_of(state, classes).save(out / _HEAD)
-    if len(state) > 2:
-        (out / _MODEL).write_bytes(encode(state, {"kind": "model", "classes": classes.tolist()}))
-    save_history(history, out / _HISTORY)
 
 
 def _table(title: str, history: list[Round]) -> Table:

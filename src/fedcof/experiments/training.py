@@ -218,20 +218,17 @@ def on_images(
     import torch
 
     from fedcof.training.local import Samples
-    from fedcof.training.models import Classifier, Images, check_head
-    from fedcof.training.prompts import PromptedViT
+    from fedcof.training.models import Images, check_head
+    from fedcof.training.trained import classifier
 
     check_head(head, backbone.dim, np.concatenate([train.labels, test.labels]))
-    network: Any = backbone.module
-    if pool_size is not None:
-        network = PromptedViT(backbone, pool_size=pool_size, seed=seed)
 
     def samples(images: ImageSet) -> Samples:
         index = np.searchsorted(head.classes, images.labels)
         return Samples(Images(images.images, backbone.preprocessing), torch.from_numpy(index))
 
     return Federation(
-        model=Classifier(network, head).to(device),
+        model=classifier(backbone, head, pool_size=pool_size, seed=seed).to(device),
         clients={name: samples(train.subset(rows)) for name, rows in partition if len(rows)},
         test=samples(test),
         at_once=False,

@@ -186,6 +186,11 @@ class Share(Mapping[str, tuple[Data, Any]]):
         return len(self._ids)
 
 
+def are_features(data: Data) -> bool:
+    """Return whether data are features, and not images."""
+    return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind == "f"
+
+
 def as_features(
     data: Data, labels: Any, backbone: str, **options: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -200,7 +205,7 @@ def as_features(
     SummaryError
         If images come without a backbone, or not as many labels as images.
     """
-    if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind == "f":
+    if are_features(data):
         return data, np.asarray(labels)
     if not backbone:
         raise SummaryError("no-backbone", "these are images: name a backbone")

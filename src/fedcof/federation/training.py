@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message
@@ -20,6 +20,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from fedcof.errors import TrainingError
+from fedcof.federation.faults import fault_of
 from fedcof.federation.training_messages import (
     RefusedReplyError,
     address,
@@ -40,6 +41,15 @@ from fedcof.training.local import State, Task
 from fedcof.wire import CorruptBytesError, decode, encode
 
 _KIND = "training-1"
+
+
+class MessageGrid(Protocol):
+    """What training needs of a grid."""
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages and return the replies that come within `timeout` seconds."""
 
 
 class _Participants:
@@ -66,7 +76,7 @@ def choose_clients(
 
 
 def train(
-    grid: Grid,
+    grid: MessageGrid,
     nodes: Mapping[str, int],
     start: State,
     settings: TrainingSettings,
@@ -78,14 +88,14 @@ def train(
     checkpoint_every: int = 10,
     on_round: Callable[[Round], None] = lambda one: None,
     timeout: float = 3600.0,
-    data_is: Mapping[str, str | list[int] | list[str]] | None = None,
+    data_is: Mapping[str, Any] | None = None,
 ) -> tuple[State, list[Round]]:
     """Train a model with the clients behind a grid.
 
     Parameters
     ----------
-    grid : Grid
-        Flower's, of a simulation or a deployment, or `InProcessGrid`.
+    grid : MessageGrid
+        Flower's as `FlowerGrid`, of a simulation or a deployment, or `InProcessGrid`.
     nodes : mapping of str to int
         Node id of each client.
     start : dict of str to ndarray of float32
@@ -106,7 +116,8 @@ def train(
     timeout : float, default 3600
         How many seconds a round waits for its clients.
     data_is : mapping, optional
-        What clients over a network need beside the task: ``data``, ``backbone`` and ``classes``.
+        What clients over a network need beside the task: ``data``, ``backbone``, ``classes`` and,
+        where they train on images, ``network``, the fingerprint of the backbone.
 
     Returns
     -------
@@ -186,7 +197,7 @@ def _start(history: Sequence[Round], accuracy: float) -> Round:
 
 
 def _exchange(
-    grid: Grid,
+    grid: MessageGrid,
     strategy: FedAvg,
     nodes: Mapping[str, int],
     task: Task,
@@ -202,24 +213,26 @@ def _exchange(
     [message] = strategy.configure_train(
         task.server_round, to_record(task.state), ConfigRecord(dict(config)), anybody
     )
-    messages = [address(message.content, client_id, node) for client_id, node in nodes.items()]
-    size = wire_bytes(messages[0].content) * len(messages)
+    messages = {
+        client_id: address(message.content, client_id, node) for client_id, node in nodes.items()
+    }
+    size = wire_bytes(next(iter(messages.values())).content) * len(messages)
     replies, errors = {}, {}
-    for reply in grid.send_and_receive(messages, timeout=timeout):
+    for reply in grid.send_and_receive(messages.values(), timeout=timeout):
         client_id = sender(reply, nodes)
         if client_id is not None:
             size += wire_bytes(reply.content)
             replies[client_id] = reply
         elif reply.has_error():
-            # Only the code: the reason may hold a traceback with a client's data.
-            errors[reply.metadata.src_node_id] = f"its node answered with error {reply.error.code}"
+            errors[reply.metadata.reply_to_message_id] = fault_of(reply.error)
     accepted, refused = [], []
     # By client id, so that the order of arrival changes no bit of the sums.
     for client_id in sorted(nodes):
         try:
             if client_id not in replies:
                 late = f"no reply within {timeout:g} s"
-                raise RefusedReplyError(errors.get(nodes[client_id], late))
+                question = messages[client_id].metadata.message_id
+                raise RefusedReplyError(errors.get(question, late))
             check_reply(replies[client_id], task.state)
             accepted.append(replies[client_id])
         except RefusedReplyError as error:
@@ -262,7 +275,8 @@ def _load(
         other["start"] = "another model"
     if other:
         raise TrainingError(
-            f"{path} is of a run with {other}; give the same settings, or another folder"
+            f"{path} is of a run with {other}; give the same settings or another folder, or delete "
+            "it to start again"
         )
     set_optimizer_state(strategy, arrays)
     prefix = "state/"

@@ -12,19 +12,20 @@ from flwr.app import Context, Error, Message
 from numpy.typing import NDArray
 from torch import nn
 
-from fedcof.errors import HeadError
+from fedcof.backbones import Preprocessing
+from fedcof.errors import HeadError, SummaryError
+from fedcof.federation.faults import CANNOT
 from fedcof.federation.records import code_of
-from fedcof.federation.sources import as_features, load_clients
-from fedcof.federation.training_messages import CONFIG, PROMPTS, answer, task_of
-from fedcof.training.local import Inputs, Samples, Task, Update, local_update
-from fedcof.training.models import Classifier, Images, TorchBackbone, head_of, network
+from fedcof.federation.sources import load_clients
+from fedcof.federation.training_inputs import as_inputs
+from fedcof.federation.training_messages import CONFIG, answer, task_of
+from fedcof.training.local import Samples, Task, Update, local_update
+from fedcof.training.models import Classifier, best_device, head_of, network
 from fedcof.training.probing import probe_clients
 from fedcof.training.prompts import PromptedViT
+from fedcof.training.trained import PROMPTS
 
 _log = logging.getLogger(__name__)
-
-FAILED = 100
-"""The code of the error that stands for a client whose training failed."""
 
 
 def train(message: Message, context: Context) -> Message:
@@ -41,26 +42,30 @@ def train(message: Message, context: Context) -> Message:
         return answer(message, client_id, update)
     except (Exception, SystemExit) as error:
         _log.error("cannot train: %s", code_of(error), exc_info=error)
-        return Message(Error(FAILED, code_of(error)), reply_to=message)
+        return Message(Error(CANNOT, code_of(error)), reply_to=message)
 
 
 def _update(task: Task, client_id: str, data: Any, labels: Any, config: dict[str, Any]) -> Update:
     """Train what the state holds: a head on features, or a network or prompts on images."""
-    name, classes = str(config["backbone"]), np.asarray(config["classes"])
+    name, head = str(config["backbone"]), head_of(task.state, np.asarray(config["classes"]))
     if task.state.keys() <= {"head.weight", "head.bias"}:
-        features, labels = as_features(data, labels, name)
-        inputs: Inputs = torch.from_numpy(np.ascontiguousarray(features, np.float32))
-        model: nn.Module = nn.Identity()
+        model = Classifier(nn.Identity(), head)
+        inputs, labels = as_inputs(data, labels, backbone=name)
     else:
-        backbone = _network(name)
-        inputs, model = Images(data, backbone.preprocessing), backbone.module
-        if PROMPTS in task.state:
-            model = PromptedViT(backbone, pool_size=len(task.state[PROMPTS]))
-    samples = Samples(inputs, _class_index(np.asarray(labels), classes))
-    if isinstance(model, nn.Identity) and task.settings.optimizer == "sgd":
+        module, preprocessing, fingerprint = _network(name, PROMPTS in task.state)
+        if fingerprint != config["network"]:
+            raise SummaryError(
+                "other-network",
+                f"{name} has other weights or another preprocessing here than at the server; the "
+                "same files are needed at both",
+            )
+        model = Classifier(module, head).to(best_device())
+        inputs, labels = as_inputs(data, labels, preprocessing=preprocessing)
+    samples = Samples(inputs, _class_index(labels, head.classes))
+    if isinstance(model.backbone, nn.Identity) and task.settings.optimizer == "sgd":
         [update] = probe_clients({client_id: samples}, task, [client_id])
         return update
-    return local_update(Classifier(model, head_of(task.state, classes)), samples, task, client_id)
+    return local_update(model, samples, task, client_id)
 
 
 def _class_index(labels: NDArray[Any], classes: NDArray[Any]) -> torch.Tensor:
@@ -71,5 +76,10 @@ def _class_index(labels: NDArray[Any], classes: NDArray[Any]) -> torch.Tensor:
 
 
 @lru_cache(maxsize=1)  # a simulation's worker trains one client after the other
-def _network(name: str) -> TorchBackbone:
-    return network(name)
+def _network(name: str, prompted: bool) -> tuple[nn.Module, Preprocessing, str]:
+    """Return the network to be trained, and its fingerprint before that."""
+    backbone = network(name)
+    fingerprint = backbone.fingerprint()
+    # The state that is set before training has as many prompts as there are.
+    module = PromptedViT(backbone, pool_size=1) if prompted else backbone.module
+    return module, backbone.preprocessing, fingerprint

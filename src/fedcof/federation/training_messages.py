@@ -24,9 +24,6 @@ from fedcof.training.local import State, Task, Update
 
 ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "client"
 
-PROMPTS = "backbone.prompts"
-"""The pool of prompts in a state."""
-
 UpdateClients = Callable[[Task, Sequence[str]], list[Update]]
 """From a task and the ids of clients to their updates: the clients' side of a round."""
 

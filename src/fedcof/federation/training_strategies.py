@@ -11,8 +11,9 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedProx, FedYog
 from flwr.serverapp.strategy.fedopt import FedOpt
 from numpy.typing import NDArray
 
-from fedcof.federation.training_messages import ARRAYS, PROMPTS
+from fedcof.federation.training_messages import ARRAYS
 from fedcof.training import TrainingSettings, aggregate_prompts
+from fedcof.training.trained import PROMPTS
 
 _MOMENTS = ("m_t", "v_t")
 _ADAPTIVE: dict[str, type[FedOpt]] = {

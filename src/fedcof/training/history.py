@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ class Round:
         0 for the start, counted over both stages.
     stage : {"training-free", "training"}
     accuracy : float
-        On the test set, from 0 to 1.
+        On the test set, from 0 to 1; NaN where there is none.
     formula_bytes, wire_bytes : int
         What was sent from the beginning on: by the paper's formulas, and as messages.
     clients : int
@@ -44,15 +45,25 @@ class Round:
 
 
 def save_history(history: Sequence[Round], path: Path) -> None:
-    """Write a history as JSON, one object a round."""
-    rounds = ",\n  ".join(json.dumps(asdict(one)) for one in history)
+    """Write a history as JSON, one object a round; an accuracy that is NaN is null."""
+    rounds = ",\n  ".join(
+        json.dumps(asdict(one) | ({"accuracy": None} if math.isnan(one.accuracy) else {}))
+        for one in history
+    )
     write_atomically(path, f"[\n  {rounds}\n]\n".encode())
 
 
 def load_history(path: Path) -> list[Round]:
     """Read what `save_history` wrote."""
     return [
-        Round(**{**one, "refused": tuple(one["refused"])}) for one in json.loads(path.read_text())
+        Round(
+            **{
+                **one,
+                "accuracy": math.nan if one["accuracy"] is None else one["accuracy"],
+                "refused": tuple(one["refused"]),
+            }
+        )
+        for one in json.loads(path.read_text())
     ]
 
 

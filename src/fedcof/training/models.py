@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class TorchBackbone:
     dim: int
     preprocessing: Preprocessing
 
+    def fingerprint(self) -> str:
+        """Return what tells it from one with other weights or another preprocessing."""
+        told = f"{self.preprocessing} {torch_networks.state_digest(self.module)}"
+        return hashlib.sha256(told.encode()).hexdigest()
+
 
 class Classifier(nn.Module):
     """A backbone and a linear head; the trained parameters are those that require a gradient.
@@ -63,6 +69,11 @@ class Classifier(nn.Module):
         """Return the logits (n, classes)."""
         logits: Tensor = self.head(self.backbone(inputs))
         return logits
+
+
+def best_device() -> str:
+    """Return where torch computes fastest here: "cuda" or "cpu"."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def random_head(dim: int, classes: ArrayLike, *, seed: int) -> LinearHead:

@@ -31,7 +31,8 @@ class PromptedViT(nn.Module):
     def __init__(self, backbone: TorchBackbone, *, pool_size: int = 20, seed: int = 0) -> None:
         super().__init__()
         vit: Any = backbone.module
-        if getattr(vit.model.config, "model_type", None) != "vit":
+        config = getattr(getattr(vit, "model", None), "config", None)
+        if getattr(config, "model_type", None) != "vit":
             raise ValueError("prompts need a ViT; this backbone has no patch tokens")
         self.vit = vit
         self.vit.requires_grad_(False)

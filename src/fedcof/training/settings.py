@@ -7,6 +7,8 @@ from typing import Literal, get_args
 
 Strategy = Literal["fedavg", "fedprox", "fedadam", "fedyogi", "fedadagrad", "pfpt"]
 Optimizer = Literal["sgd", "adam"]
+Mode = Literal["probe", "finetune", "prompt"]
+"""What is trained: the head; the network and the head; or prompts before a ViT, and the head."""
 
 ADAPTIVE = ("fedadam", "fedyogi", "fedadagrad")
 
@@ -78,6 +80,19 @@ class TrainingSettings:
                 f"proximal_mu is the weight of fedprox, positive there and 0 elsewhere; it is "
                 f"{self.proximal_mu} with {self.strategy}"
             )
+
+
+def check_mode(mode: str, strategy: str) -> None:
+    """Check that there is such a mode, and that a strategy has what it aggregates.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    _check_choice("mode", mode, get_args(Mode))
+    if strategy == "pfpt" and mode != "prompt":
+        raise ValueError(f"pfpt aggregates prompts: it needs mode prompt, not {mode}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

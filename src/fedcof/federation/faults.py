@@ -1,0 +1,31 @@
+"""What went wrong at a SuperNode, in words that hold no data of its clients."""
+
+from __future__ import annotations
+
+from flwr.app import Error
+
+from fedcof.federation.records import checked_code
+
+CANNOT = 100
+"""The code of this package's own ClientApp: its reason is a code and the name of a class."""
+
+UNSENT, MALFORMED = 101, 102
+"""The codes of this package's own server."""
+
+_FAULTS = {
+    1: "its ClientApp could not be loaded",
+    2: "its ClientApp raised an exception",
+    3: "its answer is not available any more",
+    4: "its answer is not available any more",
+    5: "it went offline",
+    8: "its ClientApp died",
+    UNSENT: "it is offline, or the SuperLink does not take what is sent to it",
+    MALFORMED: "malformed answer",
+}
+
+
+def fault_of(error: Error) -> str:
+    """Return what an error says, without the text of an exception, which may hold data."""
+    if error.code == CANNOT:
+        return f"it cannot: {checked_code(error.reason)}"
+    return _FAULTS.get(error.code, f"error {error.code}")

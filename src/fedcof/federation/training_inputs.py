@@ -1,0 +1,77 @@
+"""What a client trains on, or the server tests on, made alike at both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedcof.backbones import Preprocessing
+from fedcof.data import UnreadableImageError, read_image
+from fedcof.data.images import Rows
+from fedcof.errors import SummaryError
+from fedcof.federation.sources import Data, are_features, as_features
+from fedcof.training.local import Inputs
+from fedcof.training.models import Images
+
+_log = logging.getLogger(__name__)
+
+
+def as_inputs(
+    data: Data,
+    labels: Any,
+    *,
+    backbone: str = "",
+    preprocessing: Preprocessing | None = None,
+) -> tuple[Inputs, NDArray[Any]]:
+    """Return what a head is trained on, features, or what a network is, images; and the labels.
+
+    Images that cannot be read are left out of both.
+
+    Parameters
+    ----------
+    data, labels
+        As `sources` has them.
+    backbone : str, default ""
+        Makes features of images.
+    preprocessing : Preprocessing, optional
+        Of the network that takes images. Default: features are wanted.
+
+    Raises
+    ------
+    SummaryError
+        If there are features where a network takes images, or images that cannot be used.
+    """
+    if preprocessing is None:
+        features, kept = as_features(data, labels, backbone)
+        return torch.from_numpy(np.ascontiguousarray(features, np.float32)), kept
+    if are_features(data):
+        raise SummaryError("no-images", "these are features; networks and prompts take images")
+    if len(data) != len(labels):
+        raise SummaryError("labels", f"{len(data)} images but {len(labels)} labels")
+    rows = _readable(data)
+    if not len(rows):
+        raise SummaryError("unreadable", f"none of {len(data)} images can be read")
+    return Images(Rows(data, rows), preprocessing), np.asarray(labels)[rows]
+
+
+def _readable(images: Sequence[Any]) -> NDArray[np.int64]:
+    def fault(row: int) -> str:
+        try:
+            read_image(images[row])
+        except UnreadableImageError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        faults = list(pool.map(fault, range(len(images))))
+    for row, found in enumerate(faults):
+        if found:
+            _log.warning("image %d is left out: %s", row, found)
+    return np.flatnonzero([not found for found in faults])

@@ -1,0 +1,167 @@
+"""What is trained on images, and what comes out of training: files that are used again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.data import ImageSource
+from fedcof.errors import TrainingError
+from fedcof.files import write_atomically
+from fedcof.heads import LinearHead
+from fedcof.training.history import Round, save_history
+from fedcof.training.local import State, outputs, set_state
+from fedcof.training.models import Classifier, Images, TorchBackbone, head_of, network
+from fedcof.training.prompts import PromptedViT
+from fedcof.wire import CorruptBytesError, decode, encode
+
+CHECKPOINT = "checkpoint.safetensors"
+HISTORY = "history.json"
+MODEL = "model.safetensors"
+
+PROMPTS = "backbone.prompts"
+"""The pool of prompts in a state."""
+
+_KIND = "model"
+
+
+def classifier(
+    backbone: TorchBackbone, head: LinearHead, *, pool_size: int | None = None, seed: int = 0
+) -> Classifier:
+    """Return what is trained on images: a network and its head, or prompts and head.
+
+    Parameters
+    ----------
+    backbone : TorchBackbone
+    head : LinearHead
+        The start.
+    pool_size : int, optional
+        Number of prompts of a ViT, which is frozen then. Default: none, and all is trained.
+    seed : int, default 0
+        Draws the prompts.
+
+    Raises
+    ------
+    ValueError
+        If prompts are to stand before the patches of a network that has none.
+    """
+    if pool_size is None:
+        return Classifier(backbone.module, head)
+    return Classifier(PromptedViT(backbone, pool_size=pool_size, seed=seed), head)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A network that was fine-tuned, or prompts of a ViT, with the head.
+
+    Parameters
+    ----------
+    state : dict of str to ndarray of float32
+        What was trained.
+    classes : ndarray of int or str, shape (classes,)
+        The labels in the order of the head's rows.
+    network : mapping of str to str, int or bool
+        What it was trained from: the arguments of `fedcof.training.models.network`. Of a fine-tuned
+        network the architecture and the statistics of normalisation layers are taken from it, of
+        a ViT with prompts all weights.
+    """
+
+    state: State
+    classes: NDArray[Any]
+    network: Mapping[str, Any]
+
+    def predict(
+        self, images: Sequence[ImageSource] | NDArray[np.uint8], *, device: str = "cpu"
+    ) -> NDArray[Any]:
+        """Return the labels of images.
+
+        Parameters
+        ----------
+        images : sequence of n paths, encoded images (bytes) or pixel arrays
+        device : str, default "cpu"
+            Where torch computes.
+
+        Raises
+        ------
+        NoWeightsError
+            If what it was trained from is not found here.
+        """
+        inputs = Images(images, self._backbone.preprocessing)
+        scores = outputs(self._classifier.to(device), inputs)
+        return np.asarray(self.classes[np.concatenate([one.argmax(axis=1) for one in scores])])
+
+    @cached_property
+    def _backbone(self) -> TorchBackbone:
+        return network(**self.network)
+
+    @cached_property
+    def _classifier(self) -> Classifier:
+        pool_size = len(self.state[PROMPTS]) if PROMPTS in self.state else None
+        head = head_of(self.state, self.classes)
+        model = classifier(self._backbone, head, pool_size=pool_size)
+        set_state(model, self.state)
+        return model
+
+    def save(self, path: Path) -> None:
+        """Write the model to a safetensors file that `load` reads."""
+        metadata = {
+            "kind": _KIND,
+            "classes": self.classes.tolist(),
+            "network": dict(self.network),
+        }
+        write_atomically(path, encode(self.state, metadata))
+
+    @classmethod
+    def load(cls, path: Path) -> TrainedModel:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        TrainingError
+            If the file is truncated, corrupt or not a model.
+        FileNotFoundError
+            If there is no such file.
+        """
+        try:
+            state, metadata = decode(Path(path).read_bytes())
+        except CorruptBytesError as error:
+            raise TrainingError(f"{path} is not a whole model: {error}; train it again") from None
+        if metadata.get("kind") != _KIND:
+            raise TrainingError(f"{path} is not a model of fedcof but {metadata.get('kind')!r}")
+        return cls(state, np.asarray(metadata["classes"]), metadata["network"])
+
+
+def save_training(
+    folder: Path,
+    state: State,
+    rounds: Sequence[Round],
+    classes: NDArray[Any],
+    *,
+    head: str,
+    network: Mapping[str, Any] | None = None,
+) -> LinearHead:
+    """Write head, history and, where there is one, the network or the prompts; return the head.
+
+    Parameters
+    ----------
+    folder : path
+    state : dict of str to ndarray of float32
+    rounds : sequence of Round
+    classes : ndarray of int or str, shape (classes,)
+    head : str
+        The name of the head's file.
+    network : mapping, optional
+        As `TrainedModel` has it. Default: the head alone was trained.
+    """
+    trained = head_of(state, classes)
+    trained.save(folder / head)
+    if network is not None:
+        TrainedModel(state, classes, network).save(folder / MODEL)
+    save_history(rounds, folder / HISTORY)
+    return trained
