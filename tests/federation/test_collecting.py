@@ -137,6 +137,17 @@ def test_client_that_does_not_fit_the_others_is_named_even_if_it_is_first(
     assert head_bytes(tmp_path) == expected(without(clients, name), tmp_path)
 
 
+def test_client_with_absurdly_large_features_is_named_and_the_others_unharmed(
+    clients, expected, tmp_path
+):
+    features, labels = clients["c002"]
+    clients["c002"] = (np.full_like(features, 1e30), labels)
+    _, report = run(GridDouble(one_each(clients)), tmp_path)
+    assert report.misfit.keys() == {"c002"}
+    assert report.misfit["c002"].startswith("features as large as 1e+30; half of the clients")
+    assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
+
+
 def test_client_with_a_foreign_class_is_named(clients, expected, tmp_path):
     features, labels = clients["c001"]
     clients["c001"] = (features, labels + 1)

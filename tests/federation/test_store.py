@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedcof.federation.store import RunFolderError, SummaryStore
-from fedcof.methods import FedCOF
+from fedcof.methods import METHODS, FedCOF
 
 JOB = {"method": "fedcof", "classes": [], "seed": 0}
 
@@ -117,6 +117,31 @@ def test_summaries_that_do_not_fit_the_most_do_not_count(store):
     assert list(store.misfits()) == ["a", "c"]
     assert "features of length 3" in store.misfits()["a"]
     assert [kept.client_ids for kept in store.summaries()] == [("b",), ("d",)]
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_client_with_absurdly_large_features_does_not_count_whatever_it_sends(tmp_path, name):
+    rng, labels = np.random.default_rng(0), [0, 1] * 4
+    with SummaryStore(tmp_path / "summaries", JOB) as store:
+        for client_id, factor in [("a", 1e15), ("b", 1.0), ("c", 100.0), ("d", 0.0)]:
+            features = factor * rng.normal(size=(8, 2))
+            made = METHODS[name]().summarize(features, labels, client_id=client_id)
+            store.add(client_id, made, made.to_bytes())
+        assert list(store.misfits()) == ["a"]
+        assert "features as large as" in store.misfits()["a"]
+
+
+def test_of_two_clients_neither_is_the_usual(store):
+    add(store, "a")
+    add(store, "b", value=1e30)
+    assert store.misfits() == {}
+
+
+def test_features_that_are_all_zero_set_no_scale(store):
+    for client_id in ("a", "b", "c"):
+        add(store, client_id, value=0.0)
+    add(store, "d")
+    assert store.misfits() == {}
 
 
 def test_dropped_summary_may_come_again(store):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -18,6 +19,13 @@ from fedcof.summaries import Summary, from_bytes
 
 SCHEMA = 1
 """Version of the tables; another one is refused."""
+
+FAR = 1e4
+"""How many times as large as the median client's a client's features may be.
+
+No two clients of one backbone come near. Above, rounding leaves nothing of the other clients in a
+Gram or scatter matrix. Below, a client that lies still harms the head: this finds broken ones.
+"""
 
 _TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -132,18 +140,26 @@ class SummaryStore:
     def misfits(self) -> dict[str, str]:
         """Return the clients whose summaries do not fit those of most others, with the reason.
 
-        Two fit if their features have one length and their labels are of one type. No client can
-        force its own on the others by being the first.
+        Two fit if their features have one length, their labels are of one type, and neither's
+        features are larger than `FAR` times the median client's. No client can force its own on
+        the others by being the first.
         """
         shapes = {name: _shape(kept) for name, kept in sorted(self._summaries.items())}
-        votes = Counter(shapes.values())
-        if len(votes) < 2:
+        if not shapes:
             return {}
-        most, clients = votes.most_common(1)[0]
+        most, clients = Counter(shapes.values()).most_common(1)[0]
+        scales = {
+            name: self._summaries[name].scale for name, shape in shapes.items() if shape == most
+        }
+        usual = statistics.median(scales.values())
         return {
             name: f"{shape}; {clients} of {len(shapes)} clients have {most}"
             for name, shape in shapes.items()
             if shape != most
+        } | {
+            name: f"features as large as {scale:.3g}; half of the clients have at most {usual:.3g}"
+            for name, scale in scales.items()
+            if scale > FAR * usual > 0
         }
 
     def drop(self, client_ids: Collection[str]) -> None:

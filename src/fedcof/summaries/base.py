@@ -130,6 +130,11 @@ class Summary(ABC):
         """The length of a feature, d."""
 
     @property
+    @abstractmethod
+    def scale(self) -> float:
+        """How large the features are: the largest number that tells of one, in its unit."""
+
+    @property
     def total(self) -> int:
         """The number of samples behind this summary."""
         return int(self.counts.sum())

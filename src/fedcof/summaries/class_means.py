@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,6 +45,11 @@ class ClassMeans(Summary):
     def dim(self) -> int:
         """The length of a feature, d."""
         return int(self.means.shape[1])
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest number in a mean, without its sign."""
+        return float(np.abs(self.means).max())
 
     def _by_client(self) -> list[tuple[str, slice]]:
         stops = np.cumsum(self.rows_per_client).tolist()

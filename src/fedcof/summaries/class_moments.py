@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -61,6 +62,11 @@ class ClassMoments(Summary):
     def dim(self) -> int:
         """The length of a feature, d."""
         return int(self.means.shape[1])
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest number in a mean, or the largest deviation."""
+        return float(max(np.abs(self.means).max(), np.abs(self.covariances).max() ** 0.5))
 
     def _check(self) -> None:
         super()._check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,6 +37,12 @@ class Gram(Summary):
     def dim(self) -> int:
         """The length of a feature, d."""
         return int(self.gram.shape[0])
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest number in a class mean, or the largest root mean square of a feature."""
+        means = self.sums / self.counts[:, None]
+        return float(max(np.abs(means).max(), (np.abs(self.gram).max() / self.total) ** 0.5))
 
     def _check(self) -> None:
         super()._check()
