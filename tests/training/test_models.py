@@ -148,6 +148,43 @@ def test_a_pool_may_change_its_size(prompted):
     assert get_state(model)["backbone.prompts"].shape == (5, 16)
 
 
+def test_prompts_that_no_batch_selects_are_not_trained(vit_folder):
+    backbone = from_transformers(vit_folder)
+    vit = PromptedViT(backbone, pool_size=6, selected=2)
+    images, labels = pictures()
+    inputs = Images(images, backbone.preprocessing)
+    model = Classifier(vit, random_head(16, [0, 1], seed=0)).eval()
+    start = get_state(model)
+    selected = vit.select(inputs[np.arange(12)])
+    task = Task(start, TrainingSettings(optimizer="adam", local_epochs=3), 1)
+    update = local_update(model, Samples(inputs, torch.tensor(labels)), task, "a")
+    moved = (update.state["backbone.prompts"] != start["backbone.prompts"]).any(axis=1)
+    assert moved.sum() < 6
+    assert moved[selected].all()
+
+
+def test_a_batch_gets_the_prompts_most_like_what_the_vit_says_without_them(vit_folder):
+    backbone = from_transformers(vit_folder)
+    vit = PromptedViT(backbone, pool_size=5, selected=2).eval()
+    batch = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        vit.prompts[4] = backbone.module(batch)[0]
+        vit.prompts[2] = 0.01 * vit.prompts[4]
+        assert sorted(vit.select(batch[:1]).tolist()) == [2, 4]
+        chosen = vit(batch[:1])
+        vit.prompts[[0, 1, 3]] = -vit.prompts[4]
+        torch.testing.assert_close(vit(batch[:1]), chosen)
+
+
+def test_the_vit_is_left_as_it_was(vit_folder):
+    backbone = from_transformers(vit_folder)
+    batch = torch.zeros(1, 3, 32, 32)
+    with torch.no_grad():
+        before = backbone.module.eval()(batch)
+        PromptedViT(backbone, pool_size=3)(batch)
+        torch.testing.assert_close(backbone.module(batch), before, rtol=0, atol=0)
+
+
 def test_prompt_tuning_lowers_the_loss(prompted):
     model, preprocessing = prompted
     images, labels = pictures()

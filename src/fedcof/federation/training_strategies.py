@@ -12,7 +12,8 @@ from flwr.serverapp.strategy.fedopt import FedOpt
 from numpy.typing import NDArray
 
 from fedcof.federation.training_messages import ARRAYS
-from fedcof.training import TrainingSettings, aggregate_prompts
+from fedcof.training import TrainingSettings
+from fedcof.training.prompt_pool import aggregate_prompts
 from fedcof.training.trained import PROMPTS
 
 _MOMENTS = ("m_t", "v_t")
@@ -28,7 +29,11 @@ _TAU = 1e-8
 
 
 class PFPT(FedAvg):
-    """FedAvg whose prompts are aggregated as sets; see `fedcof.training.aggregate_prompts`."""
+    """FedAvg whose prompts are aggregated as sets; see `fedcof.training.prompt_pool`."""
+
+    def __init__(self, *, seed: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._seed = seed
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, *rest: Any
@@ -45,7 +50,9 @@ class PFPT(FedAvg):
         arrays, metrics = super().aggregate_train(server_round, replies)
         if arrays is not None:
             pools = [reply.content.array_records[ARRAYS][PROMPTS].numpy() for reply in replies]
-            arrays[PROMPTS] = Array(aggregate_prompts(pools, self._start))
+            arrays[PROMPTS] = Array(
+                aggregate_prompts(pools, self._start, seed=[self._seed, server_round])
+            )
         return arrays, metrics
 
 
@@ -59,7 +66,7 @@ def make_strategy(settings: TrainingSettings) -> FedAvg:
     if settings.strategy == "fedprox":
         return FedProx(proximal_mu=settings.proximal_mu, **every_node)
     if settings.strategy == "pfpt":
-        return PFPT(**every_node)
+        return PFPT(seed=settings.seed, **every_node)
     if settings.strategy == "fedavg":
         return FedAvg(**every_node)
     betas = {} if settings.strategy == "fedadagrad" else _BETAS

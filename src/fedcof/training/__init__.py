@@ -1,12 +1,12 @@
 """What may follow a head: federated linear probing, fine-tuning and prompt tuning.
 
 The names here need no torch; what does is in `local` (a client's round), `probing` (many clients at
-once), `models`, `prompts` and `trained` (what comes out, as files).
+once), `models`, `prompts`, `prompt_pool` (the server's side of prompts) and `trained` (what comes
+out, as files).
 """
 
 from fedcof.training.communication import pfpt_bytes, training_bytes
 from fedcof.training.history import Round, load_history, save_history, tensorboard
-from fedcof.training.prompt_pool import aggregate_prompts
 from fedcof.training.settings import Mode, TrainingSettings, check_mode
 from fedcof.training.temperature import fit_temperature, scale
 
@@ -14,7 +14,6 @@ __all__ = [
     "Mode",
     "Round",
     "TrainingSettings",
-    "aggregate_prompts",
     "check_mode",
     "fit_temperature",
     "load_history",

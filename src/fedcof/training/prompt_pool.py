@@ -2,23 +2,33 @@
 
 A client's prompts are a set: the third prompt of one client need not mean what the third of another
 does, so averaging them position by position, as FedAvg does, mixes meanings. PFPT [1]_ takes every
-client's pool as a draw from a generative model: client k holds global prompt i with probability
-p_i, and then holds it with Gaussian noise around it. The global prompts are those of the highest
-likelihood, found by turns: given the global prompts, the assignment of each client's prompts is a
-linear assignment problem; given the assignments, the global prompts and the probabilities follow.
+client's pool as a draw from a generative model. A client holds the global prompt phi with
+probability p(phi), and then its own is normal around phi with the standard deviations sigma(phi),
+one a dimension. Both p and sigma are small networks of the prompt. At first every client's every
+prompt is a global one. Then, client after client and many times over, the client's prompts are
+matched with distinct global ones so that their likelihood is highest, which is a linear assignment
+problem, and Adam takes a step on prompts and networks towards a higher likelihood.
 
-What is taken from [1]_ is the model, the Hungarian assignment and the turns. There, variances and
-probabilities are small neural networks of the global prompts, fitted by Adam; here they have the
-closed forms of the Beta-Bernoulli matching of [2]_, with its price for a prompt that nobody else
-has. So there is nothing to tune and the result is the same every time. The selection of a few
-prompts of the pool for every input, by which a client of [1]_ may send fewer prompts than it got,
-is not part of this package: all prompts stand before the patches. A pool can therefore grow here
-and does not fall below the size that the clients send.
+A pool shrinks by the prompts that no client tuned, because none of its batches selected them (see
+`fedcof.training.prompts.PromptedViT`): they are left out. It grows where clients drifted so far
+apart that two prompts explain them better than one.
+
+What differs from the code of the method [2]_:
+
+- A client tuned a prompt if it came back with other numbers than it was sent with; in the
+  simulation of [2]_ the clients' counters are at hand.
+- The gain of matching is the log-odds of p, and what Adam raises is the likelihood of all that a
+  client holds and does not hold, both as in the model. There, the gain is ``log p`` for what the
+  client holds already and ``log(1 - p)`` for the rest, and only what it holds counts.
+- Each client is matched before the first step, not after one from a random matching.
+- The result is the mean of what was matched, the most likely prompt for any sigma. Where Adam left
+  the prompts is as far from it as the small prompts of a new pool are from zero.
 
 References
 ----------
-.. [1] Weng et al., "Probabilistic Federated Prompt-Tuning with Non-IID and Imbalanced Data", 2024.
-.. [2] Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019.
+.. [1] Weng et al., "Probabilistic Federated Prompt-Tuning with Non-IID and Imbalanced Data",
+   NeurIPS 2024.
+.. [2] https://github.com/hangpt01/Probabilistic_Prompt_Tuning, ``Algo``.
 """
 
 from __future__ import annotations
@@ -26,111 +36,88 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
-_SMALLEST_VARIANCE = 1e-12
-_NEVER = 1e100
+_HIDDEN = 128
 
 
 def aggregate_prompts(
     pools: Sequence[NDArray[np.floating]],
     start: NDArray[np.floating],
     *,
-    new_prompts: float = 1.0,
-    sweeps: int = 10,
+    seed: int | Sequence[int] = 0,
+    sweeps: int = 50,
 ) -> NDArray[np.float64]:
-    """Return the global prompts that best explain the clients' pools.
+    """Return the global prompts that explain the clients' pools.
 
     Parameters
     ----------
-    pools : sequence of ndarray of float, each of shape (prompts of the client, dim)
-        In the order of the clients' ids.
+    pools : sequence of ndarray of float, each of shape (prompts, dim)
+        One a client, in the order of their ids.
     start : ndarray of float, shape (prompts, dim)
-        The global prompts that the clients started from.
-    new_prompts : float, default 1.0
-        The mass of the Beta-Bernoulli process: how many prompts of its own a client is expected to
-        have. Small values keep the pool small.
-    sweeps : int, default 10
-        At most so many turns; fewer where the assignments stay.
+        What was sent to the clients.
+    seed : int or sequence of int, default 0
+        Draws the networks.
+    sweeps : int, default 50
+        How often every client is matched.
 
     Returns
     -------
     ndarray of float64, shape (global prompts, dim)
-        Those of the start that somebody holds, in their order, and then the new ones.
+        At least as many as were tuned by some client, at most those of every client; ``start``
+        where nobody tuned any.
     """
-    spread = max(float(np.concatenate([start, *pools]).var(axis=0).mean()), _SMALLEST_VARIANCE)
-    prompts = np.asarray(start, dtype=np.float64)
-    chosen = [np.arange(len(pool)) for pool in pools]
+    sent = np.stack(pools).astype(np.float64)
+    tuned = sent[:, (sent != start).any(axis=(0, 2))]
+    if not tuned.size:
+        return np.asarray(start, dtype=np.float64)
+    held = _match(torch.from_numpy(tuned), seed, sweeps)
+    return np.stack([tuned[held == prompt].mean(axis=0) for prompt in np.unique(held)])
+
+
+def _match(pools: Tensor, seed: int | Sequence[int], sweeps: int) -> NDArray[np.int64]:
+    """Return the number of the global prompt that each prompt is, (clients, prompts)."""
+    clients, size, dim = pools.shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        spread, presence = _network(dim, dim), _network(dim, 1)
+    prompts = nn.Parameter(pools.reshape(-1, dim).clone())
+    optimizer = torch.optim.Adam([prompts, *spread.parameters(), *presence.parameters()])
+    held = np.empty((clients, size), dtype=np.int64)
     for _ in range(sweeps):
-        noise = _noise(pools, chosen, prompts)
-        # A new prompt has no noise around it yet, but the broad law of all prompts over it.
-        fresh = prompts.shape[1] / 2 * np.log(spread / noise) + np.log(len(pools) / new_prompts)
-        previous = list(chosen)
-        for k, pool in enumerate(pools):
-            others = [one for j, one in enumerate(chosen) if j != k]
-            holders = np.bincount(
-                np.concatenate([np.empty(0, np.int64), *others]), minlength=len(prompts)
+        for client, pool in enumerate(pools):
+            log_sigma, log_odds = logsigmoid(spread(prompts)), presence(prompts)[:, 0]
+            with torch.no_grad():
+                gains = _log_density(pool, prompts, log_sigma) + log_odds
+            _, held[client] = linear_sum_assignment(gains, maximize=True)
+            own = torch.from_numpy(held[client])
+            residuals = (pool - prompts[own]) / log_sigma[own].exp()
+            log_likelihood = (
+                log_odds[own].sum()
+                + logsigmoid(-log_odds).sum()
+                - (residuals.square() / 2 + log_sigma[own]).sum()
             )
-            chosen[k] = _assign(_costs(pool, prompts, holders, len(pools), noise), fresh)
-            opened = chosen[k] >= len(prompts)
-            prompts = np.concatenate([prompts, pool[opened]])
-        held, numbers = np.unique(np.concatenate(chosen), return_inverse=True)
-        prompts = _means(pools, chosen, prompts)[held]
-        chosen = np.split(numbers, np.cumsum([len(pool) for pool in pools])[:-1])
-        if all(np.array_equal(a, b) for a, b in zip(chosen, previous, strict=True)):
-            break
-    return prompts
+            optimizer.zero_grad()
+            torch.autograd.backward(-log_likelihood)
+            optimizer.step()
+    return held
 
 
-def _costs(
-    pool: NDArray[np.floating],
-    prompts: NDArray[np.float64],
-    holders: NDArray[np.int64],
-    clients: int,
-    noise: float,
-) -> NDArray[np.float64]:
-    """Return the cost of each prompt of a client as each global one, (own, global).
-
-    It is the negative log-likelihood less what is the same for all. A global prompt that no other
-    client holds costs too much to be taken: the client's own new one explains as much.
-    """
-    log_odds = np.where(holders > 0, np.log(np.maximum(holders, 1) / (clients - holders)), -_NEVER)
-    return np.asarray(cdist(pool, prompts, "sqeuclidean") / (2 * noise) - log_odds)
+def _network(dim: int, outputs: int) -> nn.Sequential:
+    layers = nn.Linear(dim, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, outputs)
+    return nn.Sequential(*layers).double()
 
 
-def _assign(costs: NDArray[np.float64], fresh: float) -> NDArray[np.int64]:
-    """Return the global prompt of each prompt of a client; new ones have the numbers after."""
-    own, known = costs.shape
-    opening = np.full((own, own), _NEVER)
-    np.fill_diagonal(opening, fresh)
-    _, chosen = linear_sum_assignment(np.hstack([costs, opening]))
-    new = chosen >= known
-    chosen[new] = known + np.arange(new.sum())
-    return np.asarray(chosen)
-
-
-def _noise(
-    pools: Sequence[NDArray[np.floating]],
-    chosen: Sequence[NDArray[np.int64]],
-    prompts: NDArray[np.float64],
-) -> float:
-    """Return the variance of the clients' prompts around their global ones, over all numbers."""
-    squares = [
-        np.square(pool - prompts[index]).mean() for pool, index in zip(pools, chosen, strict=True)
-    ]
-    return max(float(np.mean(squares)), _SMALLEST_VARIANCE)
-
-
-def _means(
-    pools: Sequence[NDArray[np.floating]],
-    chosen: Sequence[NDArray[np.int64]],
-    prompts: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return each global prompt as the mean of the clients' prompts that are it."""
-    sums, counts = np.zeros_like(prompts), np.zeros(len(prompts))
-    for pool, index in zip(pools, chosen, strict=True):
-        sums[index] += pool
-        counts[index] += 1
-    return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], prompts)
+def _log_density(pool: Tensor, prompts: Tensor, log_sigma: Tensor) -> Tensor:
+    """Return the log-density of each prompt of a pool around each global one, but for 2 pi."""
+    precision = torch.exp(-2 * log_sigma)
+    squares = (
+        pool.square() @ precision.T
+        - 2 * pool @ (precision * prompts).T
+        + (precision * prompts.square()).sum(dim=1)
+    )
+    return -squares / 2 - log_sigma.sum(dim=1)

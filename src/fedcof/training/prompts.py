@@ -1,4 +1,4 @@
-"""Prompt tuning of a ViT: a pool of trained tokens before the patches, all else frozen."""
+"""Prompt tuning of a ViT: trained tokens from a pool before the patches, all else frozen."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from fedcof.training.models import TorchBackbone
 
 
 class PromptedViT(nn.Module):
-    """A frozen ViT whose patch tokens come after a pool of trained prompts [1]_.
+    """A frozen ViT that sees some prompts of a trained pool before the patches of an image.
+
+    The prompts stand in the first layer only, as in shallow visual prompt tuning [1]_. Which ones
+    the images of a batch get is decided as in [2]_ and [3]_: each image votes for the prompts that
+    are most like what the ViT says of it without prompts, by the cosine, and the batch takes those
+    with the most votes. So the other images of a batch have a say in a feature, and a prompt that
+    no batch of a client selects stays as it was.
+
+    Not taken from [3]_ are a trained projection of what the ViT says, whose ``dim ** 2`` numbers
+    the paper's formula does not count, and a term of the loss that is the cosine times 0.01.
 
     Parameters
     ----------
@@ -20,15 +30,21 @@ class PromptedViT(nn.Module):
         A ViT, from `from_transformers`.
     pool_size : int, default 20
         Number of prompts, the paper's P.
+    selected : int, default 10
+        How many of them a batch gets; all where the pool has no more.
     seed : int, default 0
         Draws the prompts, from the law that the ViT's own weights were drawn from.
 
     References
     ----------
-    .. [1] Jia et al., "Visual Prompt Tuning", 2022: the shallow variant.
+    .. [1] Jia et al., "Visual Prompt Tuning", 2022.
+    .. [2] Wang et al., "Learning to Prompt for Continual Learning", 2022.
+    .. [3] https://github.com/hangpt01/Probabilistic_Prompt_Tuning, ``Models``: the code of PFPT.
     """
 
-    def __init__(self, backbone: TorchBackbone, *, pool_size: int = 20, seed: int = 0) -> None:
+    def __init__(
+        self, backbone: TorchBackbone, *, pool_size: int = 20, selected: int = 10, seed: int = 0
+    ) -> None:
         super().__init__()
         vit: Any = backbone.module
         config = getattr(getattr(vit, "model", None), "config", None)
@@ -36,17 +52,35 @@ class PromptedViT(nn.Module):
             raise ValueError("prompts need a ViT; this backbone has no patch tokens")
         self.vit = vit
         self.vit.requires_grad_(False)
+        self.selected = selected
         draws = np.random.default_rng(seed).normal(
             scale=vit.model.config.initializer_range, size=(pool_size, backbone.dim)
         )
         self.prompts = nn.Parameter(torch.tensor(draws, dtype=torch.float32))
-        self.vit.model.embeddings.register_forward_hook(self._insert)
-
-    def _insert(self, _module: nn.Module, _inputs: Any, tokens: Tensor) -> Tensor:
-        prompts = self.prompts.expand(len(tokens), -1, -1)
-        return torch.cat([tokens[:, :1], prompts, tokens[:, 1:]], dim=1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the feature (n, dim) of the class token."""
-        features: Tensor = self.vit(images)
+        """Return the features (n, dim) of the class token."""
+        prompts: Tensor = self.prompts
+        if len(prompts) > self.selected:
+            prompts = prompts[self.select(images)]
+
+        def insert(_module: nn.Module, _inputs: Any, tokens: Tensor) -> Tensor:
+            return torch.cat(
+                [tokens[:, :1], prompts.expand(len(tokens), -1, -1), tokens[:, 1:]], dim=1
+            )
+
+        hook = self.vit.model.embeddings.register_forward_hook(insert)
+        try:
+            features: Tensor = self.vit(images)
+        finally:
+            hook.remove()
         return features
+
+    @torch.no_grad()
+    def select(self, images: Tensor) -> Tensor:
+        """Return the numbers of the prompts that a batch gets; of equal votes, the first."""
+        cosines = normalize(self.vit(images)) @ normalize(self.prompts).T
+        votes = torch.bincount(
+            cosines.topk(self.selected).indices.flatten(), minlength=len(self.prompts)
+        )
+        return votes.argsort(descending=True, stable=True)[: self.selected]
