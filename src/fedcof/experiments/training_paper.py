@@ -532,7 +532,7 @@ pfpt_table = _experiment(
     ),
     metrics=("accuracy", "formula_bytes", "wire_bytes"),
     notes=(
-        "The paper takes the settings of Weng et al. without repeating them. Here they are those of "
+        "The paper takes the settings of Weng et al. without repeating them. They are those of "
         "a public code of the method, github.com/hangpt01/Probabilistic_Prompt_Tuning: 5 epochs of "
         "Adam, a pool of 20 prompts of which a batch gets 10, mu of 0.001; 0.0001 and batches of "
         "16 as in its scripts for Dirichlet 0.1, which are for another data set.",
