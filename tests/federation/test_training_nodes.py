@@ -431,52 +431,70 @@ def test_the_server_app_collects_measures_trains_and_goes_on(clients, tmp_path, 
 
 _SIMULATION = """
 import sys
-import numpy as np
+from pathlib import Path
 from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 from fedcof import FedCOF, LinearHead
-from fedcof.errors import TrainingError
 from fedcof.federation.client_app import app
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
+from fedcof.federation.server_app import FlowerGrid
+from fedcof.federation.serving import Settings
 from fedcof.federation.simulation import _ray
-from fedcof.federation.training_server import probe
+from fedcof.federation.training_server import Training
 from fedcof.training import TrainingSettings
-from pathlib import Path
 
-server = ServerApp()
+folder, server = Path(sys.argv[1]), ServerApp()
 
 @server.main()
 def main(grid, context):
-    folder = Path(sys.argv[1])
-    probe(
-        grid,
-        LinearHead.load(folder / "head.safetensors"),
-        Job(FedCOF(), data=str(folder / "data")),
-        TrainingSettings(rounds=3, client_lr=0.1, batch_size=4, participation=0.5),
-        folder,
-        min_clients=6,
-    )
+    for mode, backbone, clients, client_lr in (
+        ("probe", "", 6, 0.1),
+        ("finetune", sys.argv[2], 5, 0.05),
+        ("prompt", sys.argv[3], 5, 0.05),
+    ):
+        job = Job(FedCOF(), data=str(folder / mode / "data"), backbone=backbone)
+        settings = TrainingSettings(
+            rounds=2, client_lr=client_lr, batch_size=3, participation=0.6
+        )
+        federation = Settings(job, folder / mode, Plan(min_clients=clients))
+        head = LinearHead.load(folder / mode / "start.safetensors")
+        Training(federation, settings, mode, pool_size=4).run(FlowerGrid(grid), head)
 
 run_simulation(server, app, 3, backend_config=_ray())
 """
 
 
-def test_the_simulation_of_flower_trains_as_one_process_does(clients, head, tmp_path):
-    (tmp_path / "data").mkdir()
-    for name, arrays in {
-        "features": [x for x, _ in clients.values()],
+def write(folder, name, clients, head):
+    """Write clients as a folder that `sources` reads, and the head that they start from."""
+    (folder / "data").mkdir(parents=True)
+    for file, arrays in {
+        name: [x for x, _ in clients.values()],
         "labels": [y for _, y in clients.values()],
-        "clients": [np.repeat(name, len(y)) for name, (_, y) in clients.items()],
+        "clients": [np.repeat(client_id, len(y)) for client_id, (_, y) in clients.items()],
     }.items():
-        np.save(tmp_path / "data" / f"{name}.npy", np.concatenate(arrays))
-    head.save(tmp_path / "head.safetensors")
+        np.save(folder / "data" / f"{file}.npy", np.concatenate(arrays))
+    head.save(folder / "start.safetensors")
+
+
+def test_the_simulation_of_flower_trains_as_one_process_does(clients, head, resnet, vit, tmp_path):
+    write(tmp_path / "probe", "features", clients, head)
+    for mode, backbone in (("finetune", resnet), ("prompt", vit)):
+        start = random_head(network(str(backbone)).dim, IMAGES.classes, seed=0)
+        write(tmp_path / mode, "images", pictures(), start)
     done = subprocess.run(
-        [sys.executable, "-c", _SIMULATION, str(tmp_path)],
+        [sys.executable, "-c", _SIMULATION, *map(str, (tmp_path, resnet, vit))],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    trained = LinearHead.load(tmp_path / "head-trained.safetensors")
-    np.testing.assert_allclose(trained.weight, in_one_process(clients, head), rtol=1e-5)
+    trained = LinearHead.load(tmp_path / "probe" / "head-trained.safetensors")
+    expected = in_one_process(clients, head, replace(TUNING, client_lr=0.1))
+    np.testing.assert_allclose(trained.weight, expected, rtol=1e-5, atol=1e-6)
+    for mode, backbone, pool_size in (("finetune", resnet, None), ("prompt", vit, 4)):
+        state = model_in(tmp_path / mode).state
+        expected, _ = tune_in_one_process(backbone, TUNING, pool_size)
+        for name, value in expected.items():
+            np.testing.assert_allclose(state[name], value, rtol=1e-5, atol=1e-6)

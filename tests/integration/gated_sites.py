@@ -1,5 +1,7 @@
 """The data of three sites, held back as long as a test wants; the SuperNodes import this.
 
+Where a run names a backbone, the clients have images, else features.
+
 A site that is held stops before it summarizes its first client, which is the middle of a round.
 """
 
@@ -20,6 +22,16 @@ def clients_of(site):
         labels = rng.integers(3, size=12)
         features = (rng.normal(size=(12, 8)) + labels[:, None]).astype(np.float32)
         clients[f"{site}-client-{i}"] = (features, labels)
+    return clients
+
+
+def pictures_of(site):
+    """A few images for each of the site's clients, of classes of different brightness."""
+    rng = np.random.default_rng(int(site[-1]))
+    clients = {}
+    for client_id, (_, labels) in clients_of(site).items():
+        noise = rng.integers(100, size=(len(labels), 8, 8, 3))
+        clients[client_id] = ((noise + 70 * labels[:, None, None, None]).astype(np.uint8), labels)
     return clients
 
 
@@ -73,4 +85,5 @@ class Gated(Mapping):
 
 def load_data(context):
     site = context.node_config["site"]
-    return Gated(clients_of(site), Gate(context.node_config["gates"], site))
+    held = pictures_of if context.run_config["backbone"] else clients_of
+    return Gated(held(site), Gate(context.node_config["gates"], site))

@@ -13,10 +13,16 @@ import numpy as np
 import psutil
 import pytest
 from deploy_loopback import Loopback, kill, node_key
-from gated_sites import CLIENTS, Gate, clients_of
+from gated_sites import CLIENTS, Gate, clients_of, pictures_of
 
+from fedcof import LinearHead
+from fedcof.data import ImageSet, Partition
+from fedcof.experiments.training import on_images
 from fedcof.methods import FedCOF
 from fedcof.summaries import from_bytes
+from fedcof.training import TrainingSettings, load_history
+from fedcof.training.models import network
+from fedcof.training.trained import TrainedModel
 
 
 class Deployment(Loopback):
@@ -134,6 +140,29 @@ def test_script_of_the_guide_gives_the_head_of_one_process(tmp_path):
                 clients[client_id] = (site["features"][rows], site["labels"][rows])
     assert len(clients) == 30
     assert head_of(tmp_path / "run") == head_of_one_process(clients, tmp_path)
+
+
+def test_fine_tuning_gives_the_network_of_one_process(deployment, tmp_path):
+    clients = {name: data for site in CLIENTS for name, data in pictures_of(site).items()}
+    pixels, labels = (np.concatenate(part) for part in zip(*clients.values(), strict=True))
+    np.savez(tmp_path / "test.npz", images=pixels, labels=labels)
+    deployment.federate(
+        tmp_path,
+        more=f'backbone="squeezenet1.1" test-data="{tmp_path / "test.npz"}" min-clients=6 '
+        'train-mode="finetune" train-rounds=1 train-batch-size=8',
+    )
+    model = TrainedModel.load(tmp_path / "model.safetensors")
+    history = load_history(tmp_path / "history.json")
+    assert [one.clients for one in history] == [6, 0, 2]
+    assert np.mean(model.predict(pixels) == labels) == pytest.approx(history[-1].accuracy)
+
+    everything = ImageSet(pixels, labels, ("0", "1", "2"))
+    owners = Partition(np.repeat(np.arange(len(clients)), 12), tuple(clients))
+    head = LinearHead.load(tmp_path / "head.safetensors")
+    federation = on_images(everything, everything, owners, network("squeezenet1.1"), head)
+    expected, _ = federation.train(TrainingSettings(rounds=1, batch_size=8))
+    for name, value in expected.items():
+        np.testing.assert_allclose(model.state[name], value, rtol=1e-5, atol=1e-6)
 
 
 def test_supernode_whose_key_is_not_registered_is_refused(deployment):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Collection, Iterable
@@ -52,6 +53,8 @@ def main(grid: Grid, context: Context) -> None:
 def _train(grid: Grid, head: LinearHead, training: Training, accuracy: float) -> None:
     from fedcof.federation.training_server import collected
 
+    # Flower's strategies tell that they asked one node: here, each client is told of below.
+    logging.getLogger("flwr").setLevel(logging.WARNING)
     history = [collected(training.federation, accuracy)]
     training.run(FlowerGrid(grid), head, history=history, on_round=_tell)
     _print(f"trained: {training.federation.run_folder}")
