@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table as RichTable
 
-from fedcof.commands.shared import console, error_console, errors_for_people
+from fedcof.commands.shared import check_device, console, error_console, errors_for_people
 
 if TYPE_CHECKING:
     from fedcof.report.tables import Table
@@ -33,6 +34,14 @@ def reproduce(
     device: Annotated[
         str, typer.Option(help="Where torch trains, in the experiments that do: cpu, cuda.")
     ] = "cpu",
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="A short run, to try before a long one: training stops after so many rounds, all "
+            "else is as declared, a CPU will do.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for results; the same one again goes on.")] = (
         Path("runs")
     ),
@@ -40,7 +49,7 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
     from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
-    from fedcof.experiments.training_paper import on_device
+    from fedcof.experiments.training_paper import on_device, short
     from fedcof.report.tables import tabulate
 
     with errors_for_people():
@@ -53,8 +62,12 @@ def reproduce(
             return
         _check_names(dataset, backbone)
         experiment = get_experiment(name).on(dataset or None, backbone or None)
+        if rounds is not None:
+            experiment = short(experiment, rounds)
         if device != "cpu":
+            check_device(device)
             experiment = on_device(experiment, device)
+        logging.getLogger("flwr").setLevel(logging.ERROR)  # the progress bar tells the rounds
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
         wanted = {(one.dataset, one.backbone) for one in experiment.settings()}

@@ -212,6 +212,7 @@ METRICS = {
     "formula_bytes": Metric("sent (MB)", 1e6, ",.1f"),
     "wire_bytes": Metric("on the wire (MB)", 1e6, ",.1f"),
     "num_means": Metric("means M", 1.0, ",.0f"),
+    "seconds": Metric("seconds", 1.0, ",.1f"),
     "means_received": Metric("means received per class", 1.0, ".1f"),
     "condition_within": Metric("condition of G_with", 1.0, ".1e"),
     "condition_between": Metric("condition of G_btw", 1.0, ".1e"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +20,6 @@ MEASURED = (
     "clients_seen",
     "samples",
     "dim",
-    "seconds",
     "fingerprint",
     "versions",
 )
@@ -105,8 +105,14 @@ class Results:
         """Keep the class counts of the first clients of a partition."""
         _write(self._clients_path, self.histograms() | {partition: counts})
 
+    def checkpoint(self, setting: Mapping[str, Any]) -> Path:
+        """Return the file that keeps the training of a row which is not finished."""
+        name = hashlib.sha256(key(setting).encode()).hexdigest()[:16]
+        return self.path.with_name(f"unfinished-{name}.safetensors")
+
     def append(self, row: Row) -> None:
-        """Add a row."""
+        """Add a row, which needs no checkpoint any more."""
+        self.checkpoint(row).unlink(missing_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         self._keep([row])

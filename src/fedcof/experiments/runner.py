@@ -33,9 +33,10 @@ from fedcof.experiments.results import Histogram, Results, Row, Skipped, partiti
 from fedcof.experiments.training_paper import TrainingSetting
 from fedcof.heads import LinearHead
 from fedcof.methods import CCVR, Method
-from fedcof.progress import progress_bar
+from fedcof.progress import Advance, progress_bar
 from fedcof.scatter import ClassStatistics, condition_number
 from fedcof.summaries import Summary, ordered
+from fedcof.training import Round
 
 VERSIONS = {
     "fedcof": fedcof.__version__,
@@ -110,11 +111,14 @@ class _Federation:
             for client_id, labels in first
         }
 
-    def measure(self, experiment: Experiment, setting: Setting | TrainingSetting) -> Row:
-        """Return the measured columns of a row."""
+    def measure(
+        self, experiment: Experiment, setting: Setting | TrainingSetting, **training: Any
+    ) -> Row:
+        """Return the measured columns of a row; the options are those of training."""
         start = time.perf_counter()
         if isinstance(setting, TrainingSetting):
-            measured = setting.measure(self.dealt, self.source.data.images, seed=self.seed)
+            images = self.source.data.images
+            measured = setting.measure(self.dealt, images, seed=self.seed, **training)
             return measured | self._circumstances(start)
         method = _seeded(setting.method, self.seed)
         if experiment.measure == "participation":
@@ -265,9 +269,19 @@ def run(
                                 # A grid asks for it: no shrinkage, few means, G_btw alone.
                                 warnings.simplefilter("ignore", SingularScatterWarning)
                                 row = row_of(experiment, setting, seed)
-                                results.append(row | federation.measure(experiment, setting))
-                            advance(1)
+                                measured = federation.measure(
+                                    experiment,
+                                    setting,
+                                    checkpoint=results.checkpoint(row),
+                                    on_round=partial(_tell, advance, f"{title}, {row['method']}"),
+                                )
+                                results.append(row | measured)
+                            advance(1, title)
     results.skip(experiment.name, list(dict.fromkeys(skipped)))
+
+
+def _tell(advance: Advance, title: str, one: Round) -> None:
+    advance(0, f"{title}, round {one.number}, {one.accuracy:.1%}")
 
 
 @contextmanager

@@ -65,6 +65,13 @@ class Run:
         scratch = "" if self.pretrained else " (not pre-trained)"
         return "+".join(filter(None, [start, strategy and strategy + suffix])) + scratch
 
+    def cut(self, rounds: int) -> Run:
+        """Return the run with at most so many rounds of training."""
+        training = self.training
+        if training is None:
+            return self
+        return replace(self, training=replace(training, rounds=min(rounds, training.rounds)))
+
 
 class TrainingSetting(NamedTuple):
     """One point of a grid of runs; with a seed, one row."""
@@ -74,12 +81,15 @@ class TrainingSetting(NamedTuple):
     split: Split
     run: Run
     device: str = "cpu"
+    short: bool = False
 
     def columns(self) -> dict[str, Any]:
         """Return the setting as columns of a row of results."""
         run = self.run
         training = {} if run.training is None else asdict(run.training)
         training.pop("seed", None)
+        if training:  # of a row, "rounds" are those that were measured
+            training["training_rounds"] = training.pop("rounds")
         return {
             "dataset": self.dataset,
             "backbone": self.backbone,
@@ -92,9 +102,14 @@ class TrainingSetting(NamedTuple):
         }
 
     def measure(
-        self, dealt: Dealt, images: tuple[ImageSet, ImageSet] | None, *, seed: int
+        self,
+        dealt: Dealt,
+        images: tuple[ImageSet, ImageSet] | None,
+        *,
+        seed: int,
+        **options: Any,
     ) -> dict[str, Any]:
-        """Run it, and return the measured columns.
+        """Run it, and return the measured columns; the options go to `Federation.train`.
 
         Raises
         ------
@@ -103,8 +118,11 @@ class TrainingSetting(NamedTuple):
         """
         start, run = self.run.start, self.run
         training = replace(run.training or TrainingSettings(), seed=seed)
-        if run.training and run.mode != "probe" and self.device == "cpu":
-            raise ValueError("training the network takes days without a GPU: give --device cuda")
+        if run.training and run.mode != "probe" and self.device == "cpu" and not self.short:
+            raise ValueError(
+                "training the network takes days without a GPU: give --device cuda, or --rounds 2 "
+                "for a short run"
+            )
         history: list[Round] = []
         if start is not None:
             if isinstance(start, CCVR):
@@ -116,7 +134,7 @@ class TrainingSetting(NamedTuple):
 
                 head = random_head(dealt.features.shape[1], dealt.labels, seed=seed)
             federation = self._federation(dealt, images, head, seed)
-            _, history = federation.train(training, history=history)
+            _, history = federation.train(training, history=history, **options)
         last = history[-1]
         return {
             "accuracy": last.accuracy,
@@ -157,6 +175,10 @@ class TrainingGrid:
     datasets, backbones : tuple of str
     runs : tuple of Run
     splits : tuple of Split
+    device : str, default "cpu"
+        Where torch trains networks and prompts.
+    short : bool, default False
+        Whether the runs are cut to a few rounds, for which a CPU will do.
     """
 
     datasets: tuple[str, ...]
@@ -164,11 +186,12 @@ class TrainingGrid:
     runs: tuple[Run, ...]
     splits: tuple[Split, ...] = HUNDRED
     device: str = "cpu"
+    short: bool = False
 
     def __iter__(self) -> Iterator[TrainingSetting]:
         """Yield the settings; those of one data set and backbone are neighbours."""
         for point in product(self.datasets, self.backbones, self.splits, self.runs):
-            yield TrainingSetting(*point, self.device)
+            yield TrainingSetting(*point, self.device, self.short)
 
 
 def on_device(experiment: Experiment, device: str) -> Experiment:
@@ -178,6 +201,39 @@ def on_device(experiment: Experiment, device: str) -> Experiment:
         for grid in experiment.grids
     ]
     return replace(experiment, grids=tuple(grids))
+
+
+def short(experiment: Experiment, rounds: int) -> Experiment:
+    """Return an experiment cut to some rounds of training, everything else as it is declared.
+
+    It has a name of its own, so that its rows are never taken for those of the whole experiment,
+    and no numbers of the paper.
+
+    Raises
+    ------
+    ValueError
+        If the experiment trains nothing.
+    """
+    grids: list[Any] = list(experiment.grids)
+    if not all(isinstance(grid, TrainingGrid) for grid in grids):
+        raise ValueError(f"{experiment.name} trains nothing: there are no rounds to cut")
+    return replace(
+        experiment,
+        name=f"{experiment.name} --rounds {rounds}",
+        title=f"{experiment.title} (short run)",
+        grids=tuple(
+            replace(grid, runs=tuple(run.cut(rounds) for run in grid.runs), short=True)
+            for grid in grids
+        ),
+        paper=(),
+        metrics=("accuracy", "formula_bytes", "wire_bytes", "seconds"),
+        figure=None,
+        seeds=1,
+        notes=(
+            f"A short run: training stops after {rounds} rounds. It shows that all is there and "
+            "works, and what it takes; the accuracies after training say nothing.",
+        ),
+    )
 
 
 def _fedavg(client_lr: float, rounds: int, **more: Any) -> TrainingSettings:

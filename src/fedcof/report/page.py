@@ -9,7 +9,15 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedcof.errors import FedCOFError
-from fedcof.experiments import EXPERIMENTS, Experiment, Results, Row, Skipped, partition_name
+from fedcof.experiments import (
+    EXPERIMENTS,
+    Experiment,
+    Results,
+    Row,
+    Skipped,
+    get_experiment,
+    partition_name,
+)
 from fedcof.experiments.results import Histogram, key
 from fedcof.report.drawings import Drawing, draw
 from fedcof.report.figures import SERIES, class_histograms
@@ -37,8 +45,13 @@ class Section:
 
     @property
     def name(self) -> str:
-        """The experiment's name, its place on the page."""
+        """The experiment's name."""
         return self.experiment.name
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return self.name.replace(" ", "")
 
     @property
     def title(self) -> str:
@@ -93,7 +106,9 @@ def sections(folders: Sequence[Path]) -> tuple[list[Section], list[Row]]:
         skipped |= results.skipped()
         histograms |= results.histograms()
     found = []
-    for experiment in EXPERIMENTS.values():
+    names = {row["experiment"] for row in rows.values()} | skipped.keys()
+    short_runs = sorted(name for name in names if " --rounds " in name)
+    for experiment in map(get_experiment, (*EXPERIMENTS, *short_runs)):
         mine = [row for row in rows.values() if row["experiment"] == experiment.name]
         if mine or experiment.name in skipped:
             table = tabulate(experiment, mine) if mine else None
@@ -130,7 +145,7 @@ def render(folders: Sequence[Path], title: str) -> str:
     found, rows = sections(folders)
     for section in found:
         for number, drawing in enumerate(section.drawings):
-            svg = inline_svg(drawing.figure, f"{section.name}-{number}", drawing.caption)
+            svg = inline_svg(drawing.figure, f"{section.anchor}-{number}", drawing.caption)
             section.figures.append({"svg": svg, "caption": drawing.caption})
     versions = {", ".join(f"{name} {v}" for name, v in row["versions"].items()) for row in rows}
     environment = Environment(
@@ -152,6 +167,8 @@ def render(folders: Sequence[Path], title: str) -> str:
 def write_for_paper(folders: Sequence[Path], target: Path) -> list[Path]:
     """Write every figure as PDF and every table as LaTeX, and return the files.
 
+    Short runs are left out: nothing in them is for a paper.
+
     Raises
     ------
     NoResultsError
@@ -160,6 +177,8 @@ def write_for_paper(folders: Sequence[Path], target: Path) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     written = []
     for section in sections(folders)[0]:
+        if section.name not in EXPERIMENTS:
+            continue
         if section.table is not None:
             path = target / f"{section.name}.tex"
             path.write_text(as_latex(section.experiment, section.table), encoding="utf-8")

@@ -1,0 +1,324 @@
+"""Every declared line of the paper's training, run for two rounds.
+
+What is run is read off the declarations, and the way is that of ``fedcof reproduce --rounds 2``.
+The images are few and small, the clients few, the networks of transformers tiny; all else is as
+declared. Lines that differ in the name of the data set alone are run once.
+"""
+
+import json
+import logging
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from fedcof.backbones import squeezenet1_1
+from fedcof.data import ImageSet
+from fedcof.experiments import (
+    EXPERIMENTS,
+    Dealt,
+    Experiment,
+    FeatureSet,
+    Results,
+    evaluate,
+    load_features,
+    run,
+)
+from fedcof.experiments.experiment import Dirichlet
+from fedcof.experiments.training import Federation
+from fedcof.experiments.training_paper import TrainingGrid, TrainingSetting, short
+from fedcof.methods import CCVR
+from fedcof.training import TrainingSettings, local, models
+from fedcof.training.local import State
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
+
+ROUNDS = 2
+CLASSES = 4
+SIZE = 64
+DIMS = {"squeezenet1.1": 512, "resnet18": 12, "vit-b-16": 16, "vit-b-32": 16}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as the paper has it, and as it is run here."""
+
+    declared: TrainingSetting
+    run: TrainingSetting
+
+
+def small(setting):
+    """Few clients, and few virtual features of CCVR."""
+    split, start = setting.split, setting.run.start
+    if isinstance(split, Dirichlet):
+        split = replace(split, clients=20 if setting.run.mode == "prompt" else 8)
+    if isinstance(start, CCVR):
+        start = replace(start, samples_per_class=20)
+    return setting._replace(dataset="tiny", split=split, run=replace(setting.run, start=start))
+
+
+def declared_lines():
+    for experiment in EXPERIMENTS.values():
+        if isinstance(experiment.grids[0], TrainingGrid):
+            cut = short(experiment, ROUNDS).settings()
+            for declared, one in zip(experiment.settings(), cut, strict=True):
+                name = f"{experiment.name}: {declared.dataset}, {declared.run.label}"
+                yield name, Line(declared, small(one))
+
+
+LINES = dict(declared_lines())
+UNIQUE = {line.run: name for name, line in reversed(LINES.items())}
+TRAINED = [name for setting, name in UNIQUE.items() if setting.run.training]
+
+
+def lines(names):
+    return pytest.mark.parametrize("line", [pytest.param(LINES[name], id=name) for name in names])
+
+
+@dataclass(eq=False)
+class Training:
+    """What was seen of a training: the model, and its states before, between and after."""
+
+    federation: Federation
+    settings: TrainingSettings
+    states: list[State]
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """A line that was run."""
+
+    row: dict
+    training: Training | None
+    data: FeatureSet
+    dealt: Dealt
+
+
+def tiny_images(number, seed):
+    """Images with a brighter quarter, which tells the class of most; 5 a user.
+
+    Every image is there twice and some of the second have another label: a head that fits all of
+    them has no gradient left.
+    """
+    rng = np.random.default_rng(seed)
+    quarter = np.arange(number // 2) % CLASSES
+    pixels = rng.integers(0, 100, (number // 2, 2, 16, 2, 16, 3))
+    pixels[np.arange(number // 2), quarter // 2, :, quarter % 2] += 150
+    images = np.tile(pixels.reshape(-1, 32, 32, 3).astype(np.uint8), (2, 1, 1, 1))
+    labels = np.concatenate([quarter, np.where(rng.random(number // 2) < 0.5, quarter, 0)])
+    return ImageSet(images, labels, tuple("abcd"), {"user": np.arange(number) // 5})
+
+
+def save_tiny_networks(folder):
+    from transformers import (
+        ConvNextImageProcessor,
+        ResNetConfig,
+        ResNetModel,
+        ViTConfig,
+        ViTImageProcessor,
+        ViTModel,
+    )
+
+    torch.manual_seed(0)
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+    ResNetModel(config).save_pretrained(folder / "resnet18")
+    crop = ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=1.0)
+    crop.save_pretrained(folder / "resnet18")
+    for name, patch_size in (("vit-b-16", 8), ("vit-b-32", 16)):
+        config = ViTConfig(
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            image_size=32,
+            patch_size=patch_size,
+        )
+        ViTModel(config, add_pooling_layer=False).save_pretrained(folder / name)
+        ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder / name)
+
+
+def save_squeezenet(folder):
+    """SqueezeNet, which is small enough as it is, for smaller images."""
+    model = onnx.load_from_string(squeezenet1_1.build(squeezenet1_1.weights_path()))
+    for dimension in model.graph.input[0].type.tensor_type.shape.dim[2:]:
+        dimension.dim_value = SIZE
+    onnx.save(model, folder / "squeezenet1.1.onnx")
+    preprocessing = asdict(squeezenet1_1.PREPROCESSING) | {"size": SIZE}
+    (folder / "squeezenet1.1.json").write_text(json.dumps(preprocessing))
+
+
+@pytest.fixture(scope="module")
+def patch():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def seen(patch):
+    """What is trained while the tests run; looked at, not changed."""
+    trainings = []
+    train, accuracy = Federation.train, local.accuracy
+
+    def watched_train(federation, settings, **options):
+        trainings.append(Training(federation, settings, []))
+        return train(federation, settings, **options)
+
+    def watched_accuracy(model, samples, state):
+        trainings[-1].states.append(state)
+        return accuracy(model, samples, state)
+
+    patch.setattr(Federation, "train", watched_train)
+    patch.setattr(local, "accuracy", watched_accuracy)
+    return trainings
+
+
+@pytest.fixture(scope="module")
+def run_line(tmp_path_factory, patch, seen):
+    weights = tmp_path_factory.mktemp("weights")
+    save_tiny_networks(weights)
+    save_squeezenet(weights)
+    patch.setattr(models, "network", partial(models.network, size=SIZE))
+    patch.setenv("FEDCOF_WEIGHTS", str(weights))
+    patch.setenv("FEDCOF_CACHE", str(tmp_path_factory.mktemp("cache")))
+    images = tiny_images(40, 0), tiny_images(12, 1)
+    patch.setattr("fedcof.data.datasets.load", lambda name, data: images)
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    loaded = {}
+
+    def load(dataset, backbone):
+        if backbone not in loaded:
+            loaded[backbone] = load_features(dataset, backbone)
+        return loaded[backbone]
+
+    def run_line(setting):
+        results = Results(tmp_path_factory.mktemp("runs"))
+        experiment = Experiment("one line", "", ((setting,),), seeds=1)
+        trained = len(seen)
+        run(experiment, results, load)
+        assert results.skipped()["one line"] == []
+        [row] = results.rows()
+        train, test = loaded[setting.backbone].train, loaded[setting.backbone].test
+        partition = setting.split.deal(train.labels, train.columns, 0)
+        dealt = Dealt(train.features, train.labels, partition, test.features, test.labels)
+        training = seen[-1] if len(seen) > trained else None
+        return Ran(row, training, loaded[setting.backbone], dealt)
+
+    return run_line
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {}
+
+
+@pytest.fixture
+def ran(line, run_line, runs):
+    torch.set_num_threads(2)
+    if line.run not in runs:
+        runs[line.run] = run_line(line.run)
+    return runs[line.run]
+
+
+def rounds_of(row, stage):
+    return [one for one in row["rounds"] if one["stage"] == stage]
+
+
+@lines(LINES)
+def test_line_gives_finite_numbers_after_all_of_its_rounds(line, ran):
+    assert 0 <= ran.row["accuracy"] <= 1
+    assert ran.row["method"] == line.declared.run.label
+    trained = rounds_of(ran.row, "training")[1:]
+    assert len(trained) == (0 if line.declared.run.training is None else ROUNDS)
+    assert all(np.isfinite(one["loss"]) and not one["refused"] for one in trained)
+    assert bool(rounds_of(ran.row, "training-free")) == (line.declared.run.start is not None)
+    assert [one["number"] for one in ran.row["rounds"]] == list(
+        range(0 if line.declared.run.start is None else 1, 1 + ran.row["rounds"][-1]["number"])
+    )
+
+
+@lines(TRAINED)
+def test_training_is_the_declared_one_but_for_the_rounds(line, ran):
+    assert ran.training.settings == replace(line.declared.run.training, rounds=ROUNDS)
+    assert not line.declared.short
+    assert {"probe": 1, "finetune": 10, "prompt": 2}[line.declared.run.mode] <= len(
+        ran.training.states[0]
+    )
+
+
+@lines(TRAINED)
+def test_bytes_are_those_of_the_formula(line, ran):
+    declared, dim = line.declared.run, DIMS[line.run.backbone]
+    pools = [len(state.get("backbone.prompts", ())) for state in ran.training.states]
+    assert pools[0] == (declared.pool_size or 0)
+    fixed = CLASSES * dim
+    if isinstance(declared.start, CCVR):
+        fixed += CLASSES  # its head has a bias
+    if declared.mode == "finetune":
+        fixed += network_size(line.run.backbone, ran)
+    sizes = [fixed + dim * pool for pool in pools[:-1]]
+    held = sum(len(rows) > 0 for _, rows in ran.dealt.partition)
+    chosen = max(1, round(declared.training.participation * held))
+    free = rounds_of(ran.row, "training-free")
+    before = free[-1]["formula_bytes"] if free else 0
+    assert ran.row["formula_bytes"] == before + sum(2 * size * chosen * 4 for size in sizes)
+    assert ran.row["wire_bytes"] > ran.row["formula_bytes"]
+
+
+def network_size(backbone, ran):
+    if backbone == "squeezenet1.1":
+        return 722_496
+    return sum(p.numel() for p in ran.training.federation.model.backbone.parameters())
+
+
+@lines(TRAINED)
+def test_what_is_trained_moves_in_every_round(line, ran):
+    states = ran.training.states
+    assert len(states) == ROUNDS + 1
+    for before, after in pairwise(states):
+        moved = {name for name in before if not np.array_equal(before[name], after[name])}
+        assert "head.weight" in moved
+        # The first layers of random weights have gradients below the resolution of float32.
+        assert len(moved) > len(before) / 2
+
+
+@lines(name for name in TRAINED if LINES[name].run.run.training.strategy == "fedadam")
+def test_fedadam_steps_by_its_learning_rate_on_the_server(line, ran):
+    first, second, *_ = ran.training.states
+    moved = np.abs(second["head.weight"] - first["head.weight"])
+    assert 0.1 < moved.max() / line.declared.run.training.server_lr < 5
+
+
+@lines(name for name in UNIQUE.values() if LINES[name].run.run.start)
+def test_training_free_rounds_end_with_the_head_of_the_method(line, ran):
+    start = line.run.run.start
+    start = replace(start, seed=0) if isinstance(start, CCVR) else start
+    result, _ = evaluate(start, ran.dealt, seed=0)
+    last = rounds_of(ran.row, "training-free")[-1]
+    assert last["accuracy"] == result.accuracy
+    assert last["formula_bytes"] == result.formula_bytes
+    assert last["wire_bytes"] == result.wire_bytes
+    if line.declared.run.training is None:
+        assert ran.row["accuracy"] == result.accuracy
+
+
+@lines(name for name in TRAINED if LINES[name].run.run.start)
+def test_training_starts_where_the_head_stands(line, ran):
+    start = rounds_of(ran.row, "training")[0]
+    assert start["accuracy"] == rounds_of(ran.row, "training-free")[-1]["accuracy"]
+    assert start["loss"] is None
+
+
+KINDS = {
+    (one.backbone, one.run.mode, one.run.pretrained, one.run.training.strategy): name
+    for name, one in ((name, LINES[name].run) for name in TRAINED)
+}
+
+
+@lines(KINDS.values())
+def test_the_same_seed_gives_the_same_row(line, ran, run_line):
+    again = run_line(line.run).row
+    assert {**again, "seconds": 0} == {**ran.row, "seconds": 0}
