@@ -343,10 +343,10 @@ def test_pfpt_runs_over_nodes(vit, tmp_path):
 @pytest.mark.parametrize("mode", ["finetune", "prompt"])
 def test_the_trained_model_is_loaded_again_and_classifies(request, tmp_path, mode):
     backbone = request.getfixturevalue("resnet" if mode == "finetune" else "vit")
-    _, rounds = tune(Nodes({1: pictures()}), backbone, tmp_path, TUNING, mode, test=pictures())
+    test = {"all": (IMAGES.images, np.array(IMAGES.classes)[IMAGES.labels])}
+    _, rounds = tune(Nodes({1: pictures()}), backbone, tmp_path, TUNING, mode, test=test)
     predicted = model_in(tmp_path).predict(IMAGES.images)
-    truth = np.array(IMAGES.classes)[IMAGES.labels]
-    assert np.mean(predicted == truth) == pytest.approx(rounds[-1].accuracy)
+    assert np.mean(predicted == test["all"][1]) == pytest.approx(rounds[-1].accuracy)
 
 
 @pytest.mark.parametrize("mode", ["finetune", "prompt"])

@@ -1,0 +1,56 @@
+"""The file that training on images leaves."""
+
+import numpy as np
+import pytest
+
+from fedcof.errors import TrainingError
+from fedcof.heads import LinearHead
+from fedcof.training.local import get_state
+from fedcof.training.models import random_head, squeezenet
+from fedcof.training.trained import TrainedModel, classifier
+
+NETWORK = {"name": "squeezenet1.1", "size": 64, "pretrained": False, "seed": 3}
+
+
+@pytest.fixture
+def model():
+    head = random_head(512, ["cat", "dog"], seed=0)
+    net = squeezenet(size=64, pretrained=False, seed=3)
+    return TrainedModel(get_state(classifier(net, head)), head.classes, NETWORK)
+
+
+def test_a_model_comes_back_as_it_was(model, tmp_path):
+    model.save(tmp_path / "model.safetensors")
+    again = TrainedModel.load(tmp_path / "model.safetensors")
+    assert again.network == NETWORK
+    assert again.classes.tolist() == ["cat", "dog"]
+    assert all(np.array_equal(again.state[name], model.state[name]) for name in model.state)
+    images = np.random.default_rng(0).integers(0, 256, (5, 20, 20, 3)).astype(np.uint8)
+    assert again.predict(images).tolist() == model.predict(images).tolist()
+
+
+def test_a_model_predicts_by_what_was_trained(model):
+    bias_only = model.state | {
+        "head.weight": np.zeros((2, 512), np.float32),
+        "head.bias": np.array([0.0, 1.0], np.float32),
+    }
+    images = np.zeros((2, 8, 8, 3), np.uint8)
+    for sign, label in ((1, "dog"), (-1, "cat")):
+        bias_only["head.bias"] *= sign
+        changed = TrainedModel(bias_only, model.classes, NETWORK)
+        assert changed.predict(images).tolist() == [label, label]
+
+
+def test_a_truncated_model_is_named(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(TrainingError, match=r"model\.safetensors is not a whole model"):
+        TrainedModel.load(path)
+
+
+def test_a_head_is_not_a_model(tmp_path):
+    path = tmp_path / "head.safetensors"
+    LinearHead(np.ones((2, 3)), np.arange(2)).save(path)
+    with pytest.raises(TrainingError, match="not a model of fedcof but"):
+        TrainedModel.load(path)
