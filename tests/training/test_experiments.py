@@ -12,16 +12,25 @@ from typer.testing import CliRunner
 from fedcof import FedCOF, FedNCM, HeadError, LinearHead
 from fedcof.cli import app
 from fedcof.data import ImageSet, Partition
-from fedcof.experiments import EXPERIMENTS, FeatureSet, Results, Samples, get_experiment, run
+from fedcof.experiments import (
+    EXPERIMENTS,
+    Experiment,
+    FeatureSet,
+    Results,
+    Samples,
+    get_experiment,
+    run,
+)
 from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import (
+    Federation,
     on_images,
     probing,
     subset,
     training_free_rounds,
     with_temperature,
 )
-from fedcof.experiments.training_paper import TrainingGrid, on_device
+from fedcof.experiments.training_paper import TrainingGrid, on_device, short
 from fedcof.training import TrainingSettings, load_history
 from fedcof.training.models import random_head, squeezenet
 
@@ -142,6 +151,120 @@ def test_fine_tuning_on_a_cpu_is_skipped_and_says_what_it_takes(tmp_path):
     assert "--device cuda" in results.skipped()["ccvr-table2"][0].reason
 
 
+def probed(rounds):
+    """The probing from FedCOF as an experiment of one row on six clients."""
+    line = get_experiment("fig_sq_lp").settings()[-1]
+    training = replace(line.run.training, rounds=rounds, batch_size=8)
+    setting = line._replace(run=replace(line.run, training=training), split=Dirichlet(6, 1.0))
+    return Experiment("probed", "", ((setting,),), seeds=1)
+
+
+@pytest.fixture
+def load():
+    rng = np.random.default_rng(0)
+    data = FeatureSet(_features(rng, 120), _features(rng, 60), "0")
+    return lambda dataset, backbone: data
+
+
+def test_a_run_of_fewer_rounds_is_another_row(load, tmp_path):
+    results = Results(tmp_path)
+    run(probed(2), results, load)
+    run(probed(3), results, load)
+    assert [row["training_rounds"] for row in results.rows()] == [2, 3]
+    assert [row["rounds"][-1]["number"] for row in Results(tmp_path).rows()] == [
+        row["rounds"][-1]["number"] for row in results.rows()
+    ]
+
+
+def test_a_training_that_was_stopped_goes_on_at_its_checkpoint(load, tmp_path, monkeypatch):
+    whole, stopped = Results(tmp_path / "whole"), Results(tmp_path / "stopped")
+    run(probed(12), whole, load)
+    told = []
+
+    def stop(advance, title, one):
+        if len(told) == 12:  # the start and eleven rounds; the tenth was kept
+            raise KeyboardInterrupt
+        told.extend([one] if one.stage == "training" else [])
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fedcof.experiments.runner._tell", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(probed(12), stopped, load)
+    assert not stopped.rows()
+    assert list((tmp_path / "stopped").glob("unfinished-*"))
+    updates = []
+    original = Federation.train
+
+    def counted(federation, settings, **options):
+        assert options["checkpoint"].exists()
+        updates.append(settings)
+        return original(federation, settings, **options)
+
+    monkeypatch.setattr(Federation, "train", counted)
+    run(probed(12), stopped, load)
+    [expected], [row] = whole.rows(), stopped.rows()
+    assert len(updates) == 1
+    assert row["rounds"] == expected["rounds"]
+    assert not list((tmp_path / "stopped").glob("unfinished-*"))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_short_run_has_a_name_of_its_own_and_no_number_of_the_paper(name):
+    declared = get_experiment(name)
+    cut = short(declared, 2)
+    assert cut.name == f"{name} --rounds 2"
+    assert get_experiment(cut.name) == cut
+    assert cut.paper == ()
+    for one, other in zip(declared.settings(), cut.settings(), strict=True):
+        assert other.short
+        if one.run.training is None:
+            assert one.run == other.run
+        else:
+            assert replace(other.run.training, rounds=one.run.training.rounds) == one.run.training
+            assert other.run.training.rounds == 2
+
+
+def test_a_short_run_stands_apart_on_the_terminal_and_on_the_page(images_folder, tmp_path):
+    options = ["--dataset", f"folder:{images_folder}", "--rounds", "2"]
+    options += ["--out", str(tmp_path / "runs")]
+    done = CliRunner().invoke(app, ["reproduce", "fig_sq_lp", *options])
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "short run" in said
+    assert "training stops after 2 rounds" in said
+    assert "paper" not in said
+    rows = Results(tmp_path / "runs").rows()
+    assert [row["method"] for row in rows] == [
+        "fedavg-lp",
+        "fedncm+fedavg-lp",
+        "fed3r+fedavg-lp",
+        "fedcof+fedavg-lp",
+    ]
+    assert {row["experiment"] for row in rows} == {"fig_sq_lp --rounds 2"}
+    page = tmp_path / "page.html"
+    written = ["--paper", str(tmp_path / "paper"), "-o", str(page)]
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *written]).exit_code == 0
+    assert "(short run)" in page.read_text()
+    assert 'id="fig_sq_lp--rounds2"' in page.read_text()
+    assert not list((tmp_path / "paper").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["table1", "--rounds", "2"], "table1 trains nothing"),
+        (["table_lp2", "--rounds", "0"], "0 is not in the range"),
+        (["table_lp2", "--device", "cuda"], "torch sees no device 'cuda'"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused(options, text, tmp_path):
+    if torch.cuda.is_available() and "cuda" in options:
+        pytest.skip("there is one")
+    done = CliRunner().invoke(app, ["reproduce", *options, "--out", str(tmp_path)])
+    assert done.exit_code != 0
+    assert text in " ".join(done.output.split())
+
+
 def test_a_device_is_set_on_training_alone():
     for experiment in EXPERIMENTS.values():
         moved = on_device(experiment, "cuda")
@@ -149,8 +272,9 @@ def test_a_device_is_set_on_training_alone():
 
 
 @pytest.fixture
-def train(tmp_path, monkeypatch):
+def images_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
     data = tmp_path / "images"
     from PIL import Image
 
@@ -160,10 +284,21 @@ def train(tmp_path, monkeypatch):
         for k in range(8):
             pixels = rng.integers(level, level + 100, (32, 32, 3)).astype(np.uint8)
             Image.fromarray(pixels).save(data / name / f"{k}.png")
-    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
+    return data
 
+
+@pytest.fixture
+def train(images_folder, tmp_path):
     def invoke(*options, out="out"):
-        arguments = ["train", "--dataset", f"folder:{data}", "--clients", "3", "--rounds", "2"]
+        arguments = [
+            "train",
+            "--dataset",
+            f"folder:{images_folder}",
+            "--clients",
+            "3",
+            "--rounds",
+            "2",
+        ]
         arguments += ["--alpha", "100", "--out", str(tmp_path / out), *options]
         return CliRunner().invoke(app, arguments)
 

@@ -10,6 +10,7 @@ from fedcof.training.local import (
     accuracy,
     get_state,
     local_update,
+    outputs,
     set_state,
     update_clients,
 )
@@ -133,3 +134,34 @@ def test_accuracy_is_the_share_of_right_answers(model):
 def test_a_state_survives_the_model(model, start):
     set_state(model, {"head.weight": 2 * start["head.weight"]})
     np.testing.assert_array_equal(get_state(model)["head.weight"], 2 * start["head.weight"])
+
+
+class Pool(torch.nn.Module):
+    """Features to which a pool of prompts is added, whose number may change."""
+
+    def __init__(self):
+        super().__init__()
+        self.prompts = torch.nn.Parameter(torch.ones(2, 6))
+
+    def forward(self, features):
+        return features + self.prompts.sum(dim=0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"optimizer": "adam"}, {"strategy": "fedprox", "proximal_mu": 0.5}]
+)
+def test_a_step_computes_on_the_device_of_the_model(model, settings):
+    """The device "meta" has no numbers: the step is done, and then the loss cannot be told."""
+    model.backbone = Pool()
+    state = get_state(model)
+    state["backbone.prompts"] = np.ones((3, 6), np.float32)
+    samples = Samples(torch.ones(4, 6), torch.tensor([0, 1, 2, 0]))
+    with pytest.raises(RuntimeError, match=r"item\(\) cannot be called on meta"):
+        local_update(model.to("meta"), samples, task(state, **settings), "a")
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert model.backbone.prompts.shape == (3, 6)
+
+
+def test_outputs_are_computed_on_the_device_of_the_model(model):
+    with pytest.raises(NotImplementedError, match="copy out of meta tensor"):
+        next(outputs(model.to("meta"), torch.ones(4, 6)))
