@@ -230,7 +230,10 @@ def client_nodes(
     deadline = time.monotonic() + timeout
     while len(nodes := _describe(grid, job, timeout)) < min_clients:
         if time.monotonic() > deadline:
-            raise TrainingError(f"{len(nodes)} clients are there, {min_clients} are needed")
+            raise TrainingError(
+                f"{len(nodes)} clients are there, {min_clients} are needed: start the SuperNodes "
+                "that are missing, or lower min-clients, and run again"
+            )
         time.sleep(_PAUSE)
     return nodes
 
