@@ -67,7 +67,8 @@ def reproduce(
         if device != "cpu":
             check_device(device)
             experiment = on_device(experiment, device)
-        logging.getLogger("flwr").setLevel(logging.ERROR)  # the progress bar tells the rounds
+        # The progress bar tells the rounds. A filter, as Flower sets its level when it is imported.
+        logging.getLogger("flwr").addFilter(lambda record: record.levelno >= logging.ERROR)
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
         wanted = {(one.dataset, one.backbone) for one in experiment.settings()}
