@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
-from fedcof.commands.shared import console, error_console, errors_for_people
+from fedcof.commands.shared import console, error_console, errors_for_people, method_with
 
 SUFFIX = ".summary"
 
@@ -43,7 +42,9 @@ def summarize(
     from fedcof.progress import progress_bar
 
     with errors_for_people():
-        chosen = _method(method, means_per_class=means_per_class if means_per_class > 1 else None)
+        chosen = method_with(
+            method, means_per_class=means_per_class if means_per_class > 1 else None
+        )
         out.mkdir(parents=True, exist_ok=True)
         for name, (data, labels) in read_clients(source, client_id).items():
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
@@ -71,7 +72,7 @@ def solve(
     from fedcof.summaries import load
 
     with errors_for_people():
-        chosen = _method(method, shrinkage=shrinkage, ridge=ridge)
+        chosen = method_with(method, shrinkage=shrinkage, ridge=ridge)
         summaries = []
         for path in files:
             try:
@@ -83,15 +84,3 @@ def solve(
         head = chosen.solve(summaries)
         head.save(out)
         console.print(f"{out}: {len(head.classes)} classes from {len(summaries)} files")
-
-
-def _method(name: str, **given: Any) -> Any:
-    """Return the method with the hyperparameters that were given."""
-    from fedcof.methods import get_method
-
-    chosen = get_method(name)
-    known = {field.name for field in fields(chosen)}
-    asked = {key: value for key, value in given.items() if value is not None}
-    for key in asked.keys() - known:
-        raise ValueError(f"the method {name} has no {key.replace('_', '-')}")
-    return get_method(name, **asked)

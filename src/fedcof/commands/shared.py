@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fedcof.backbones import Backbone
     from fedcof.data import ImageSet, Partition
     from fedcof.experiments import Dealt
+    from fedcof.methods import Method
 
 console = Console()
 error_console = Console(stderr=True)
@@ -56,6 +58,24 @@ def check_device(device: str) -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
+
+
+def method_with(name: str, **given: Any) -> Method[Any]:
+    """Return the method with the hyperparameters that were given, those that are not None.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method, or it has no such hyperparameter.
+    """
+    from fedcof.methods import get_method
+
+    chosen = get_method(name)
+    known = {field.name for field in fields(chosen)}
+    asked = {key: value for key, value in given.items() if value is not None}
+    for key in asked.keys() - known:
+        raise ValueError(f"the method {name} has no {key.replace('_', '-')}")
+    return get_method(name, **asked)
 
 
 PARTITIONS = ("dirichlet", "class-wise", "iid")

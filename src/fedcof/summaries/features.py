@@ -46,12 +46,16 @@ def as_features(
 def blocks(
     arrays: Sequence[NDArray[np.floating[Any]]], dtype: DTypeLike, *, at_least: int = 1
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield the rows of several arrays, one after the other, in blocks that are copies.
+    """Yield the rows of several arrays, one after the other, in blocks.
 
-    The blocks are the same however the rows are dealt to the arrays. `at_least` is the number of
+    The blocks are the same however the rows are dealt to the arrays. A block is a copy, and may be
+    changed, but lasts only until the next one: they share their memory. `at_least` is the number of
     rows below which what is done with a block would not be worth it.
     """
-    size = max(1, _BLOCK_BYTES // (np.dtype(dtype).itemsize * arrays[0].shape[1]), at_least)
+    dim = arrays[0].shape[1]
+    size = max(1, _BLOCK_BYTES // (np.dtype(dtype).itemsize * dim), at_least)
+    size = min(size, max(1, sum(map(len, arrays))))
+    memory = np.empty((size, dim), dtype)
     pieces: list[NDArray[Any]] = []
     start, missing = 0, size
     for array in arrays:
@@ -63,10 +67,11 @@ def blocks(
             pieces.append(array[first : first + missing])
             missing -= len(pieces[-1])
             if missing == 0:
-                yield slice(start, start + size), np.concatenate(pieces, dtype=dtype)
+                yield slice(start, start + size), np.concatenate(pieces, out=memory)
                 pieces, start, missing = [], start + size, size
     if pieces:
-        yield slice(start, start + size - missing), np.concatenate(pieces, dtype=dtype)
+        rest = size - missing
+        yield slice(start, start + rest), np.concatenate(pieces, out=memory[:rest])
 
 
 def sum_by_group(
