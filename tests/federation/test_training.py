@@ -1,5 +1,6 @@
 """The rounds of training: what the server makes of good and bad replies, and of an interruption."""
 
+import io
 import logging
 from functools import partial
 
@@ -158,6 +159,22 @@ def garbage(reply):
     reply.content["arrays"]["head.weight"].data = b"no array"
 
 
+def unclosed_header(reply):
+    reply.content["arrays"]["head.weight"].data = b"\x93NUMPY\x01\x00\x08\x00{'a': ( "
+
+
+def header_of_a_huge_array(reply):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000,), }\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    reply.content["arrays"]["head.weight"].data = data
+
+
+def zipped_arrays(reply):
+    data = io.BytesIO()
+    np.savez(data, np.zeros((CLASSES, DIM), np.float32))
+    reply.content["arrays"]["head.weight"].data = data.getvalue()
+
+
 def second_record(reply):
     reply.content["more"] = to_record({"head.weight": np.zeros((CLASSES, DIM))})
 
@@ -174,6 +191,14 @@ def list_of_samples(reply):
     reply.content["metrics"]["num-examples"] = [1, 2]
 
 
+def nan_loss(reply):
+    reply.content["metrics"]["loss"] = float("nan")
+
+
+def list_of_losses(reply):
+    reply.content["metrics"]["loss"] = [1.0, 2.0]
+
+
 def more_metrics(reply):
     reply.content["metrics"]["accuracy"] = 1.0
 
@@ -186,10 +211,15 @@ def more_metrics(reply):
         (other_type, "float64"),
         (other_name, r"\['weight'\], expected \['head.weight'\]"),
         (garbage, "not an array"),
+        (unclosed_header, "not an array"),
+        (header_of_a_huge_array, "not an array"),
+        (zipped_arrays, "not an array"),
         (second_record, "'more'"),
         (no_samples, "num-examples is 0"),
         (infinite_samples, "num-examples is inf"),
         (list_of_samples, "num-examples"),
+        (nan_loss, "loss is nan"),
+        (list_of_losses, r"loss is \[1.0, 2.0\]"),
         (more_metrics, "accuracy"),
     ],
 )
@@ -313,6 +343,25 @@ def test_a_checkpoint_of_another_run_is_refused(grid, start, evaluate, tmp_path)
     other = {"head.weight": start["head.weight"] + 1}
     with pytest.raises(TrainingError, match="another model"):
         train(grid, grid.nodes, other, settings(), evaluate, checkpoint=path)
+
+
+def test_a_checkpoint_of_other_data_is_refused(grid, start, evaluate, tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+
+    def run(**depends_on):
+        train(grid, grid.nodes, start, settings(), evaluate, checkpoint=path, depends_on=depends_on)
+
+    run(alpha=0.1)
+    run(alpha=0.1)
+    with pytest.raises(TrainingError, match="alpha"):
+        run(alpha=0.5)
+
+
+def test_a_checkpoint_with_more_rounds_than_asked_is_refused(grid, start, evaluate, tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    train(grid, grid.nodes, start, settings(rounds=4), evaluate, checkpoint=path)
+    with pytest.raises(TrainingError, match="has 4 rounds of training, more than 3"):
+        train(grid, grid.nodes, start, settings(rounds=3), evaluate, checkpoint=path)
 
 
 def test_a_truncated_checkpoint_is_named(grid, start, evaluate, tmp_path):

@@ -89,6 +89,7 @@ def train(
     on_round: Callable[[Round], None] = lambda one: None,
     timeout: float = 3600.0,
     data_is: Mapping[str, Any] | None = None,
+    depends_on: Mapping[str, Any] | None = None,
 ) -> tuple[State, list[Round]]:
     """Train a model with the clients behind a grid.
 
@@ -118,6 +119,9 @@ def train(
     data_is : mapping, optional
         What clients over a network need beside the task: ``data``, ``backbone``, ``classes`` and,
         where they train on images, ``network``, the fingerprint of the backbone.
+    depends_on : mapping, optional
+        What else the numbers depend on, as JSON has it; kept in the checkpoint, so that it is not
+        used for other clients or other data.
 
     Returns
     -------
@@ -129,12 +133,18 @@ def train(
     ------
     TrainingError
         If no reply of a round can be used, the server's step diverges, or the checkpoint belongs to
-        another run. The checkpoint before it stays.
+        another run or has more rounds. The checkpoint before it stays.
     """
     strategy, state = make_strategy(settings), start
     rounds = [*history, _start(history, evaluate(start))]
     if checkpoint is not None and checkpoint.exists():
-        state, rounds = _load(checkpoint, settings, start, strategy)
+        state, rounds = _load(checkpoint, settings, start, depends_on or {}, strategy)
+        done = len(rounds) - len(history) - 1
+        if done > settings.rounds:
+            raise TrainingError(
+                f"{checkpoint} has {done} rounds of training, more than {settings.rounds}: ask for "
+                "as many, give another folder, or delete it to start again"
+            )
     for one in rounds:
         on_round(one)
     first = len(history) + 1
@@ -183,6 +193,7 @@ def train(
                 "kind": _KIND,
                 "settings": asdict(settings),
                 "start": _digest(start),
+                "depends_on": dict(depends_on or {}),
                 "rounds": [asdict(one) for one in rounds],
             }
             write_atomically(checkpoint, encode(arrays | optimizer_state(strategy), metadata))
@@ -258,7 +269,11 @@ def _digest(state: State) -> str:
 
 
 def _load(
-    path: Path, settings: TrainingSettings, start: State, strategy: FedAvg
+    path: Path,
+    settings: TrainingSettings,
+    start: State,
+    depends_on: Mapping[str, Any],
+    strategy: FedAvg,
 ) -> tuple[State, list[Round]]:
     try:
         arrays, metadata = decode(path.read_bytes())
@@ -266,10 +281,12 @@ def _load(
         raise TrainingError(f"{path}: {error}; delete it to start again") from None
     if metadata.get("kind") != _KIND:
         raise TrainingError(f"{path} is not a checkpoint of training")
+    kept = metadata["settings"] | metadata.get("depends_on", {})
+    own = {**asdict(settings), **depends_on}
     other = {
-        name: value
-        for name, value in metadata["settings"].items()
-        if name != "rounds" and value != getattr(settings, name)
+        name: kept.get(name)
+        for name in sorted(kept.keys() | own.keys())
+        if name != "rounds" and kept.get(name) != own.get(name)
     }
     if metadata["start"] != _digest(start):
         other["start"] = "another model"

@@ -84,7 +84,7 @@ def check_reply(reply: Message, state: State) -> None:
     ------
     RefusedReplyError
         If it has other arrays or shapes than the state that was sent, holds NaN or
-        infinity, or does not say how many samples the client has.
+        infinity, or does not say how many samples the client has and what its loss was.
     """
     content = reply.content
     if list(content.array_records) != [ARRAYS] or list(content.metric_records) != [METRICS]:
@@ -92,26 +92,29 @@ def check_reply(reply: Message, state: State) -> None:
     arrays, metrics = content.array_records[ARRAYS], content.metric_records[METRICS]
     if set(metrics) != {"num-examples", "loss"}:
         raise RefusedReplyError(f"the metrics are {sorted(metrics)}, expected num-examples, loss")
-    num_examples = metrics["num-examples"]
-    if not isinstance(num_examples, int | float) or not 0 < num_examples < math.inf:
-        raise RefusedReplyError(f"num-examples is {num_examples}, expected a positive number")
+    num_examples, loss = metrics["num-examples"], metrics["loss"]
+    if not isinstance(num_examples, int) or num_examples < 1:
+        raise RefusedReplyError(f"num-examples is {num_examples}, expected a positive integer")
     if set(arrays) != set(state):
         raise RefusedReplyError(f"the arrays are {sorted(arrays)}, expected {sorted(state)}")
     for name, array in arrays.items():
         try:
             value = array.numpy()
-        except (ValueError, TypeError, EOFError):
+            shape, dtype = value.shape, value.dtype
+        except Exception:  # what numpy.load raises depends on where the bytes are wrong
             raise RefusedReplyError(f"the bytes of {name} are not an array") from None
-        if value.shape != state[name].shape or value.dtype != np.float32:
+        if shape != state[name].shape or dtype != np.float32:
             raise RefusedReplyError(
-                f"{name} is {value.dtype} of shape {value.shape}, expected float32 of shape "
-                f"{state[name].shape}"
+                f"{name} is {dtype} of shape {shape}, expected float32 of shape {state[name].shape}"
             )
         if not np.isfinite(value).all():
             raise RefusedReplyError(
                 f"{name} holds NaN or infinity: the client's training diverged; a smaller "
                 "client_lr may help"
             )
+    # Last, since a training that diverged is told better by its arrays.
+    if not isinstance(loss, int | float) or not math.isfinite(loss):
+        raise RefusedReplyError(f"loss is {loss}, expected a finite number")
 
 
 def wire_bytes(content: RecordDict) -> int:
