@@ -18,6 +18,8 @@ from fedcof.training import TrainingSettings
         ({"strategy": "fedavg", "server_lr": 0.1}, "server_lr"),
         ({"strategy": "fedavg", "proximal_mu": 0.1}, "proximal_mu"),
         ({"strategy": "fedprox", "proximal_mu": 0.0}, "proximal_mu"),
+        ({"strategy": "fedprox", "proximal_mu": float("inf")}, "proximal_mu"),
+        ({"strategy": "fedavg", "proximal_mu": float("nan")}, "proximal_mu"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(setting, word):

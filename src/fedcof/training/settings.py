@@ -75,7 +75,8 @@ class TrainingSettings:
                 f"{self.strategy} averages the clients' models, a server_lr of 1; with "
                 f"{self.server_lr} take one of {', '.join(ADAPTIVE)}"
             )
-        if self.proximal_mu < 0 or (self.proximal_mu > 0) != (self.strategy == "fedprox"):
+        in_fedprox = 0 < self.proximal_mu < float("inf")
+        if not (in_fedprox if self.strategy == "fedprox" else self.proximal_mu == 0):
             raise ValueError(
                 f"proximal_mu is the weight of fedprox, positive there and 0 elsewhere; it is "
                 f"{self.proximal_mu} with {self.strategy}"
