@@ -330,6 +330,9 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
         (["--strategy", "fedsgd"], "strategy must be"),
         (["--start", "random", "--temperature"], "are for a method"),
         (["--from-scratch"], "needs --mode finetune"),
+        (["--start", "fedncm", "--shrinkage", "1"], "fedncm has no shrinkage"),
+        (["--strategy", "fedadam"], "--server-lr"),
+        (["--mode", "prompt"], "need a ViT"),
         (["--client-lr", "1e40", "--start", "random"], "NaN or infinity"),
     ],
 )
@@ -337,6 +340,28 @@ def test_the_command_says_what_is_wrong(train, options, text):
     done = train(*options)
     assert done.exit_code == 1
     assert text in " ".join(done.output.split())
+
+
+def test_a_target_in_percent_is_refused(train):
+    assert train("--target", "50").exit_code == 2
+
+
+def test_another_partition_does_not_go_on_from_the_checkpoint_of_the_first(train):
+    assert train("--start", "random").exit_code == 0
+    other = train("--start", "random", "--alpha", "0.5")
+    assert other.exit_code == 1
+    assert "'alpha': 100" in " ".join(other.output.split())
+
+
+def test_a_run_that_goes_on_has_each_round_once_in_tensorboard(train, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logs = str(tmp_path / "logs")
+    for rounds in ("2", "3"):
+        assert train("--start", "random", "--rounds", rounds, "--log-dir", logs).exit_code == 0
+    events = EventAccumulator(logs).Reload()
+    assert [event.step for event in events.Scalars("accuracy")] == [0, 1, 2, 3]
+    assert [event.step for event in events.Scalars("loss")] == [1, 2, 3]
 
 
 def test_a_head_of_another_length_is_refused_by_the_command(train, tmp_path):

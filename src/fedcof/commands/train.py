@@ -15,12 +15,14 @@ from fedcof.commands.shared import (
     deal_images,
     error_console,
     errors_for_people,
+    method_with,
 )
 
 if TYPE_CHECKING:
     from fedcof.experiments import Dealt
     from fedcof.experiments.training import Federation
     from fedcof.heads import LinearHead
+    from fedcof.methods import Method
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.local import State
 
@@ -71,11 +73,13 @@ def train(
     local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client in a round.")] = 1,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples a step.")] = 64,
     client_lr: Annotated[float, typer.Option(help="Learning rate of the clients.")] = 0.001,
-    server_lr: Annotated[float, typer.Option(help="Of the adaptive strategies.")] = 1.0,
+    server_lr: Annotated[
+        float | None, typer.Option(help="Of the adaptive strategies, such as 0.0001.")
+    ] = None,
     optimizer: Annotated[str, typer.Option(help="Of the clients: sgd or adam.")] = "sgd",
     proximal_mu: Annotated[float, typer.Option(help="Of fedprox.")] = 0.0,
     target: Annotated[
-        float | None, typer.Option(help="Stop at this accuracy, from 0 to 1.")
+        float | None, typer.Option(min=0, max=1, help="Stop at this accuracy, from 0 to 1.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Fixes everything that is random.")] = 0,
     device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
@@ -92,10 +96,16 @@ def train(
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
-        from fedcof.training import TrainingSettings, check_mode
+        from fedcof.training import ADAPTIVE, TrainingSettings, check_mode
         from fedcof.training.models import network
+        from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
+        if server_lr is None and strategy in ADAPTIVE:
+            raise ValueError(
+                f"{strategy} changes every weight by about --server-lr a round: give one that is "
+                "small beside the weights, such as 0.0001"
+            )
         settings = TrainingSettings(
             strategy=strategy,  # type: ignore[arg-type]
             rounds=rounds,
@@ -103,7 +113,7 @@ def train(
             local_epochs=local_epochs,
             batch_size=batch_size,
             client_lr=client_lr,
-            server_lr=server_lr,
+            server_lr=1.0 if server_lr is None else server_lr,
             optimizer=optimizer,  # type: ignore[arg-type]
             proximal_mu=proximal_mu,
             seed=seed,
@@ -111,6 +121,7 @@ def train(
         check_mode(mode, strategy)
         if from_scratch and mode != "finetune":
             raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
+        origin = _origin(start, shrinkage, temperature=temperature)
         images, test_images = datasets.load(dataset, data=data)
         if classes is not None or per_class is not None:
             kept = min(classes or len(images.classes), len(images.classes))
@@ -121,7 +132,7 @@ def train(
             dealt = deal_images(
                 images, test_images, get(backbone), clients=clients, alpha=alpha, seed=seed
             )
-            head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
+            head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = probing(dealt, head)
         else:
             source: dict[str, Any] = {
@@ -131,6 +142,8 @@ def train(
                 "seed": seed,
             }
             net = network(**source)
+            if mode == "prompt":
+                PromptedViT(net)  # which says what it needs, before anything is computed
             made_from = None if mode == "probe" else source
             partition = dirichlet(images.labels, clients, alpha, seed=seed)
             total = len(images) + len(test_images)
@@ -138,7 +151,7 @@ def train(
                 dealt = deal_features(
                     images, test_images, partition, net, device=device, advance=advance
                 )
-            head, history = _start(start, dealt, settings, shrinkage, temperature=temperature)
+            head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = (
                 probing(dealt, head)
                 if mode == "probe"
@@ -161,41 +174,60 @@ def train(
             log_dir,
             target=target,
             checkpoint_every=checkpoint_every,
+            depends_on={
+                "dataset": dataset,
+                "classes": classes,
+                "per_class": per_class,
+                "backbone": backbone,
+                "image_size": image_size,
+                "start": start,
+                "clients": clients,
+                "alpha": alpha,
+            },
         )
         save_training(out, state, history, head.classes, head=_HEAD, network=made_from)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
         console.print("saved in:", out)
 
 
+def _origin(
+    start: str, shrinkage: float | None, *, temperature: bool
+) -> Method[Any] | LinearHead | None:
+    """Return what ``--start`` names: a method, the head in a file, or None for a random head."""
+    from fedcof.heads import LinearHead
+    from fedcof.methods import METHODS
+
+    if start in METHODS:
+        return method_with(start, shrinkage=shrinkage)
+    if shrinkage is not None or temperature:
+        raise ValueError(f"--shrinkage and --temperature are for a method, not for {start}")
+    if start == "random":
+        return None
+    if not Path(start).is_file():
+        known = ", ".join(sorted(METHODS))
+        raise ValueError(f"--start {start}: no such file; or give 'random' or one of {known}")
+    return LinearHead.load(start)
+
+
 def _start(
-    start: str,
+    origin: Method[Any] | LinearHead | None,
     dealt: Dealt,
     settings: TrainingSettings,
-    shrinkage: float | None,
     *,
     temperature: bool,
 ) -> tuple[LinearHead, list[Round]]:
     """Return the head to start from, and the training-free rounds that led to it."""
     from fedcof.experiments.training import training_free_rounds, with_temperature
     from fedcof.heads import LinearHead
-    from fedcof.methods import METHODS, get_method
     from fedcof.training.models import random_head
 
-    if start in METHODS:
-        options = {} if shrinkage is None else {"shrinkage": shrinkage}
-        with console.status(f"Training-free rounds: {start}"):
-            head, rounds, summaries = training_free_rounds(
-                get_method(start, **options), dealt, settings
-            )
-        return (with_temperature(head, summaries) if temperature else head), rounds
-    if shrinkage is not None or temperature:
-        raise ValueError(f"--shrinkage and --temperature are for a method, not for {start}")
-    if start == "random":
+    if origin is None:
         return random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed), []
-    if not Path(start).is_file():
-        known = ", ".join(sorted(METHODS))
-        raise ValueError(f"--start {start}: no such file; or give 'random' or one of {known}")
-    return LinearHead.load(start), []
+    if isinstance(origin, LinearHead):
+        return origin, []
+    with console.status(f"Training-free rounds: {origin.name}"):
+        head, rounds, summaries = training_free_rounds(origin, dealt, settings)
+    return (with_temperature(head, summaries) if temperature else head), rounds
 
 
 def _train(

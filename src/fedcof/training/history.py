@@ -69,10 +69,13 @@ def load_history(path: Path) -> list[Round]:
 
 @contextmanager
 def tensorboard(log_dir: Path) -> Iterator[Callable[[Round], None]]:
-    """Yield a function that logs a round for TensorBoard."""
+    """Yield a function that logs a round for TensorBoard.
+
+    A run that goes on tells its rounds from the first: what the folder has of them is hidden.
+    """
     from torch.utils.tensorboard import SummaryWriter
 
-    with SummaryWriter(str(log_dir)) as writer:
+    with SummaryWriter(str(log_dir), purge_step=0) as writer:
 
         def log(one: Round) -> None:
             writer.add_scalar("accuracy", one.accuracy, one.number)
