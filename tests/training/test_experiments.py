@@ -24,6 +24,8 @@ from fedcof.experiments import (
 from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import (
     Federation,
+    check_same_network,
+    deal_features,
     on_images,
     probing,
     subset,
@@ -95,8 +97,6 @@ def test_fine_tuning_from_fedcof_beats_a_random_head_after_the_same_rounds():
     test, partition = images, Partition(np.arange(32) % 4, tuple("wxyz"))
     settings = TrainingSettings(rounds=2, client_lr=1e-4, participation=0.5)
     net = squeezenet(size=64)
-    from fedcof.experiments.training import deal_features
-
     dealt = deal_features(images, test, partition, net)
     fedcof, _, _ = training_free_rounds(FedCOF(), dealt, settings)
     ends = []
@@ -104,6 +104,18 @@ def test_fine_tuning_from_fedcof_beats_a_random_head_after_the_same_rounds():
         federation = on_images(images, test, partition, squeezenet(size=64), head)
         ends.append(federation.train(settings)[1][-1].accuracy)
     assert ends[0] > ends[1] + 0.2
+
+
+def test_a_head_on_features_of_other_weights_than_those_trained_is_refused():
+    # An ONNX model in the folder for weights made the features, another file the network.
+    pixels = np.random.default_rng(0).integers(0, 255, (3, 64, 64, 3)).astype(np.uint8)
+    images = ImageSet(pixels, np.array([0, 1, 0]), tuple("ab"))
+    found = deal_features(images, images, Partition(np.zeros(3, int), ("x",)), squeezenet(size=64))
+    check_same_network(squeezenet(size=64), images, found.features)
+    with pytest.raises(HeadError, match="not those of the network"):
+        check_same_network(squeezenet(size=64, pretrained=False), images, found.features)
+    with pytest.raises(HeadError, match="not those of the network"):
+        check_same_network(squeezenet(size=64), images, found.features[:, :100])
 
 
 @pytest.mark.parametrize("name", TRAINED)

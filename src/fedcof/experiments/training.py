@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data import ImageSet, Partition
-from fedcof.errors import SummaryError
+from fedcof.errors import HeadError, SummaryError
 from fedcof.experiments.evaluate import Dealt
 from fedcof.experiments.participation import appearances
 from fedcof.heads import LinearHead
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from fedcof.training.local import Samples, State
     from fedcof.training.models import TorchBackbone
 
-Mode = Literal["probe", "finetune", "prompt"]
+_FEW, _ALIKE = 8, 0.05
+"""So many images tell one network from another, whatever the rounding of a device."""
 
 
 def training_free_rounds(
@@ -233,6 +234,42 @@ def on_images(
         test=samples(test),
         at_once=False,
     )
+
+
+def check_same_network(
+    backbone: TorchBackbone, images: ImageSet, features: NDArray[np.floating[Any]]
+) -> None:
+    """Check that a network gives the features that a head was solved on.
+
+    The features may come from another file: an ONNX model beside the weights that are trained.
+
+    Parameters
+    ----------
+    backbone : TorchBackbone
+    images : ImageSet
+    features : ndarray of float, shape (n, dim)
+        Those of the images.
+
+    Raises
+    ------
+    HeadError
+        If they are of another network.
+    """
+    from fedcof.training.local import outputs
+    from fedcof.training.models import Images
+
+    few = images.subset(np.arange(min(_FEW, len(images))))
+    found = np.concatenate(
+        list(outputs(backbone.module, Images(few.images, backbone.preprocessing)))
+    )
+    expected = features[: len(found)]
+    if found.shape != expected.shape or not np.allclose(
+        found, expected, rtol=0.0, atol=_ALIKE * np.abs(expected).max()
+    ):
+        raise HeadError(
+            "the features are not those of the network that is trained; look for two files of its "
+            "weights, NAME.onnx and another, in the folder for weights"
+        )
 
 
 def subset(images: ImageSet, classes: int, per_class: int, *, seed: int) -> ImageSet:

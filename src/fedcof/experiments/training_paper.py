@@ -17,14 +17,14 @@ from fedcof.experiments.evaluate import Dealt
 from fedcof.experiments.experiment import ByColumn, Dirichlet, Experiment, Paper, Split
 from fedcof.experiments.training import (
     Federation,
-    Mode,
+    check_same_network,
     on_images,
     probing,
     training_free_rounds,
 )
 from fedcof.heads import LinearHead
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
-from fedcof.training import Round, TrainingSettings
+from fedcof.training import Mode, Round, TrainingSettings
 
 SQUEEZENET, RESNET, VIT_16, VIT_32 = "squeezenet1.1", "resnet18", "vit-b-16", "vit-b-32"
 INAT = "inat-users-120k"
@@ -155,10 +155,13 @@ class TrainingSetting(NamedTuple):
         from fedcof.training.models import network
 
         assert images is not None
+        backbone = network(self.backbone, pretrained=self.run.pretrained, seed=seed)
+        if self.run.start is not None:
+            check_same_network(backbone, images[0], dealt.features)
         return on_images(
             *images,
             dealt.partition,
-            network(self.backbone, pretrained=self.run.pretrained, seed=seed),
+            backbone,
             head,
             pool_size=self.run.pool_size,
             seed=seed,
