@@ -106,3 +106,14 @@ def test_a_seed_fixes_every_bit_and_no_state_of_torch_is_touched():
     assert torch.equal(before, torch.random.get_rng_state())
     others = [aggregate_prompts(pools, start, seed=[3, n]).tobytes() for n in range(2, 6)]
     assert any(other != first.tobytes() for other in others)
+
+
+@pytest.mark.parametrize("scale", [1e3, 3e38])
+def test_a_client_that_diverged_leaves_the_prompts_of_the_others_as_they_are(scale):
+    start = draw(4)
+    pools = [tuned(start, 0.001, seed) for seed in range(2)]
+    result = aggregate_prompts([*pools, np.full_like(start, scale)], start)
+    assert np.isfinite(result).all()
+    sound = result[np.abs(result).max(axis=1) < 1]
+    order = [np.square(sound - prompt).sum(axis=1).argmin() for prompt in start]
+    np.testing.assert_allclose(sound[order], np.mean(pools, axis=0))

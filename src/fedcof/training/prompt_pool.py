@@ -43,6 +43,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 _HIDDEN = 128
+_LEAST_LOG_SIGMA = -20.0
 
 
 def aggregate_prompts(
@@ -90,7 +91,9 @@ def _match(pools: Tensor, seed: int | Sequence[int], sweeps: int) -> NDArray[np.
     held = np.empty((clients, size), dtype=np.int64)
     for _ in range(sweeps):
         for client, pool in enumerate(pools):
-            log_sigma, log_odds = logsigmoid(spread(prompts)), presence(prompts)[:, 0]
+            # Of prompts of a client that diverged, the networks make a sigma that is 0 in float64.
+            log_sigma = logsigmoid(spread(prompts)).clamp(min=_LEAST_LOG_SIGMA)
+            log_odds = presence(prompts)[:, 0]
             with torch.no_grad():
                 gains = _log_density(pool, prompts, log_sigma) + log_odds
             _, held[client] = linear_sum_assignment(gains, maximize=True)
