@@ -1,10 +1,12 @@
 import json
+from io import StringIO
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fedcof.cli import app
-from fedcof.experiments import EXPERIMENTS
+from fedcof.experiments import EXPERIMENTS, Results
 
 
 def invoke(*arguments, **env):
@@ -67,3 +69,22 @@ def test_unknown_name_lists_near_ones(arguments, near, tmp_path):
     assert result.exit_code == 1
     assert near in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_narrow_terminal_breaks_no_number_and_goes_without_the_differences(
+    width, tmp_path, monkeypatch
+):
+    row = {"experiment": "table1", "dataset": "cifar100", "backbone": "squeezenet1.1"}
+    row |= {"split": "dirichlet", "clients": 100, "alpha": 0.1, "method": "fedncm", "seed": 0}
+    row |= {"accuracy": 0.41, "formula_bytes": 3_123_500_000, "wire_bytes": 3_123_600_000}
+    row |= {"num_means": 2973}
+    results = Results(tmp_path)
+    results.append(row)
+    monkeypatch.setattr("fedcof.experiments.run", lambda *options, **named: None)
+    terminal = Console(width=width, file=StringIO())
+    monkeypatch.setattr("fedcof.commands.reproduce.console", terminal)
+    invoke("table1", "--dataset", "cifar100", "--out", str(tmp_path))
+    shown = terminal.file.getvalue()
+    assert all(number in shown for number in ("41.0", "3,123.5", "3,123.6", "2,973"))
+    assert ("difference" in shown) == (width == 160)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich import box
 from rich.table import Table as RichTable
 
 from fedcof.commands.shared import check_device, console, error_console, errors_for_people
+
+_ANY_WIDTH = console.options.update(width=1000)
 
 if TYPE_CHECKING:
     from fedcof.report.tables import Table
@@ -79,7 +83,11 @@ def reproduce(
             and (seeds is None or row["seed"] < seeds)
         ]
         if rows:
-            console.print(_as_rich(tabulate(experiment, rows), experiment.title))
+            table = tabulate(experiment, rows)
+            shown = _as_rich(table, experiment.title)
+            if console.measure(shown, options=_ANY_WIDTH).maximum > console.width:
+                shown = _as_rich(table, experiment.title, without={"difference"})
+            console.print(shown)
         for note in experiment.notes if rows else ():
             console.print(f"note: {note}", highlight=False)
         for what in results.skipped()[experiment.name]:
@@ -102,12 +110,17 @@ def _check_names(dataset: str, backbone: str) -> None:
         backbones.get(backbone)
 
 
-def _as_rich(table: Table, title: str) -> RichTable:
+def _as_rich(table: Table, title: str, *, without: Collection[str] = ()) -> RichTable:
+    titles = table.titles()
+    kept = [position for position, name in enumerate(titles) if name not in without]
     justify: Literal["left", "right"]
-    shown = RichTable(title=title, caption=table.common)
-    for position, name in enumerate(table.titles()):
+    shown = RichTable(title=title, caption=table.common, box=box.SIMPLE_HEAD)
+    lines = [table.cells(line) for line in table.lines]
+    for position in kept:
         justify = "right" if position >= len(table.columns) else "left"
-        shown.add_column(name, justify=justify, overflow="fold")
-    for line in table.lines:
-        shown.add_row(*table.cells(line))
+        texts = [titles[position], *(cells[position] for cells in lines)]
+        longest_word = max(len(word) for text in texts for word in text.split())
+        shown.add_column(titles[position], justify=justify, min_width=longest_word)
+    for cells in lines:
+        shown.add_row(*(cells[position] for position in kept))
     return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from fedcof.experiments import Dealt
     from fedcof.methods import Method
 
-console = Console()
-error_console = Console(stderr=True)
+_WIDE = 160
+"""Columns of what is not a terminal, a file or a pipe: no number is broken for want of space."""
+
+console = Console(width=None if sys.stdout.isatty() else _WIDE)
+error_console = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)
 
 
 @contextmanager
