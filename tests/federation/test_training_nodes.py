@@ -225,6 +225,8 @@ def test_settings_come_from_the_run_configuration():
         ({"train_target": 50.0}, "train-target is an accuracy from 0 to 1, not 50"),
         ({"train_rounds": "ten"}, "train-rounds must be a number, it is 'ten'"),
         ({"train_rounds": -1}, "rounds must be at least 1, not -1"),
+        ({"train_strategy": "fedadam"}, "give one that is small beside the weights"),
+        ({"train_server_lr": 0.5}, "fedavg averages the clients' models"),
         ({"train_optimizer": "lion"}, "optimizer must be one of sgd, adam, not 'lion'"),
     ],
 )

@@ -343,7 +343,7 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
         (["--start", "random", "--temperature"], "are for a method"),
         (["--from-scratch"], "needs --mode finetune"),
         (["--start", "fedncm", "--shrinkage", "1"], "fedncm has no shrinkage"),
-        (["--strategy", "fedadam"], "--server-lr"),
+        (["--strategy", "fedadam"], "server-lr"),
         (["--mode", "prompt"], "need a ViT"),
         (["--client-lr", "1e40", "--start", "random"], "NaN or infinity"),
     ],

@@ -96,16 +96,11 @@ def train(
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
-        from fedcof.training import ADAPTIVE, TrainingSettings, check_mode
+        from fedcof.training import TrainingSettings, check_mode, chosen_server_lr
         from fedcof.training.models import network
         from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
-        if server_lr is None and strategy in ADAPTIVE:
-            raise ValueError(
-                f"{strategy} changes every weight by about --server-lr a round: give one that is "
-                "small beside the weights, such as 0.0001"
-            )
         settings = TrainingSettings(
             strategy=strategy,  # type: ignore[arg-type]
             rounds=rounds,
@@ -113,7 +108,7 @@ def train(
             local_epochs=local_epochs,
             batch_size=batch_size,
             client_lr=client_lr,
-            server_lr=1.0 if server_lr is None else server_lr,
+            server_lr=chosen_server_lr(server_lr, strategy),
             optimizer=optimizer,  # type: ignore[arg-type]
             proximal_mu=proximal_mu,
             seed=seed,

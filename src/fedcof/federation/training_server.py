@@ -22,7 +22,7 @@ from fedcof.federation.store import SummaryStore
 from fedcof.federation.training import MessageGrid, train
 from fedcof.federation.training_inputs import as_inputs
 from fedcof.heads import LinearHead
-from fedcof.training import Mode, Round, TrainingSettings, check_mode
+from fedcof.training import Mode, Round, TrainingSettings, check_mode, chosen_server_lr
 from fedcof.training.local import State, get_state, outputs, set_state
 from fedcof.training.models import Classifier, best_device, check_head, network
 from fedcof.training.prompts import PromptedViT
@@ -115,8 +115,11 @@ class Training:
             name: chosen(name, kind) for name, kind in kinds.items() if _PREFIX + name in given
         }
         own = {name: found.pop(name) for name in ("mode", "pool_size", "target") if name in found}
-        if not own.get("target"):
-            own["target"] = None  # a run configuration has no other way to say so than 0
+        # In a run configuration 0 stands for nothing.
+        own["target"] = own.get("target") or None
+        found["server_lr"] = chosen_server_lr(
+            found.get("server_lr") or None, found.get("strategy", TrainingSettings.strategy)
+        )
         settings = TrainingSettings(**found, seed=federation.job.seed)
         return cls(federation, settings, test=test, **own)
 

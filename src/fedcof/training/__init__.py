@@ -7,15 +7,15 @@ out, as files).
 
 from fedcof.training.communication import pfpt_bytes, training_bytes
 from fedcof.training.history import Round, load_history, save_history, tensorboard
-from fedcof.training.settings import ADAPTIVE, Mode, TrainingSettings, check_mode
+from fedcof.training.settings import Mode, TrainingSettings, check_mode, chosen_server_lr
 from fedcof.training.temperature import fit_temperature, scale
 
 __all__ = [
-    "ADAPTIVE",
     "Mode",
     "Round",
     "TrainingSettings",
     "check_mode",
+    "chosen_server_lr",
     "fit_temperature",
     "load_history",
     "pfpt_bytes",

@@ -96,6 +96,22 @@ def check_mode(mode: str, strategy: str) -> None:
         raise ValueError(f"pfpt aggregates prompts: it needs mode prompt, not {mode}")
 
 
+def chosen_server_lr(given: float | None, strategy: str) -> float:
+    """Return the learning rate of the server from what a user gives, which may be nothing.
+
+    Raises
+    ------
+    ValueError
+        If there is none for an adaptive strategy: 1 would carry any head off.
+    """
+    if given is None and strategy in ADAPTIVE:
+        raise ValueError(
+            f"{strategy} changes every weight by about server-lr a round: give one that is small "
+            "beside the weights, such as 0.0001"
+        )
+    return 1.0 if given is None else given
+
+
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
