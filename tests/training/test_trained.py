@@ -7,7 +7,7 @@ from fedcof.errors import TrainingError
 from fedcof.heads import LinearHead
 from fedcof.training.local import get_state
 from fedcof.training.models import random_head, squeezenet
-from fedcof.training.trained import TrainedModel, classifier
+from fedcof.training.trained import MODEL, TrainedModel, classifier, save_training
 
 NETWORK = {"name": "squeezenet1.1", "size": 64, "pretrained": False, "seed": 3}
 
@@ -54,3 +54,13 @@ def test_a_head_is_not_a_model(tmp_path):
     LinearHead(np.ones((2, 3)), np.arange(2)).save(path)
     with pytest.raises(TrainingError, match="not a model of fedcof but"):
         TrainedModel.load(path)
+
+
+def test_a_network_named_by_a_relative_folder_is_found_from_another_one(
+    model, tmp_path, monkeypatch
+):
+    (tmp_path / "vit").mkdir()
+    monkeypatch.chdir(tmp_path)
+    made_from = {"name": "./vit"}
+    save_training(tmp_path, model.state, [], model.classes, head="h", network=made_from)
+    assert TrainedModel.load(tmp_path / MODEL).network == {"name": str(tmp_path / "vit")}

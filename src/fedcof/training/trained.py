@@ -162,6 +162,9 @@ def save_training(
     trained = head_of(state, classes)
     trained.save(folder / head)
     if network is not None:
-        TrainedModel(state, classes, network).save(folder / MODEL)
+        name = str(network["name"])
+        if Path(name).is_dir():
+            name = str(Path(name).resolve())  # found from any folder later
+        TrainedModel(state, classes, {**network, "name": name}).save(folder / MODEL)
     save_history(rounds, folder / HISTORY)
     return trained
