@@ -69,8 +69,7 @@ def blocks(
             if missing == 0:
                 yield slice(start, start + size), np.concatenate(pieces, out=memory)
                 pieces, start, missing = [], start + size, size
-    if pieces:
-        rest = size - missing
+    if rest := size - missing:
         yield slice(start, start + rest), np.concatenate(pieces, out=memory[:rest])
 
 
