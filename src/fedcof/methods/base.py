@@ -83,13 +83,13 @@ class Method(ABC, Generic[S]):
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
         head = self.fit(self.pool(parts))
-        rows_per_client = np.concatenate([part.rows_per_client for part in parts])
-        clients, rows = len(rows_per_client), int(rows_per_client.sum())
+        clients = sum(len(part.client_ids) for part in parts)
+        rows = sum(part.rows_sent for part in parts)
         provenance = replace(
             head.provenance or Provenance(self.name),
             hyperparameters=asdict(self),
             clients=clients,
-            samples=int(np.concatenate([part.counts for part in parts]).sum()),
+            samples=sum(part.total for part in parts),
             bytes=self.summary_type.formula(rows, parts[0].dim, clients),
         )
         return replace(head, provenance=provenance)

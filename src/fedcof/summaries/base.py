@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from numbers import Integral
@@ -61,6 +61,13 @@ class Summary(ABC):
     rows_per_client : ndarray of int64, shape (clients,), optional
         How many rows each client sent, before any were merged. All rows where there is one client.
 
+    Attributes
+    ----------
+    total : int
+        The number of samples behind this summary.
+    rows_sent : int
+        How many rows all clients sent.
+
     Raises
     ------
     SummaryError
@@ -77,6 +84,9 @@ class Summary(ABC):
     counts: NDArray[np.int64]
     client_ids: tuple[str, ...] = ("",)
     rows_per_client: NDArray[np.int64] = None  # type: ignore[assignment]  # an array once checked
+    # Counted once, when a summary arrives: a server that solves has thousands of them.
+    total: int = field(init=False)
+    rows_sent: int = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -103,6 +113,8 @@ class Summary(ABC):
         if len(self.counts) != sizes["rows"]:
             raise SummaryError("shape", f"{sizes['rows']} classes but {len(self.counts)} counts")
         self._set("rows_per_client", self._checked_rows_per_client(sizes["rows"]))
+        self._set("total", int(self.counts.sum()))
+        self._set("rows_sent", int(self.rows_per_client.sum()))
         for name, axes in self.axes.items():
             self._set(name, _as_statistic(name, getattr(self, name), axes, sizes))
 
@@ -135,18 +147,13 @@ class Summary(ABC):
         """How large the features are: the largest number that tells of one, in its unit."""
 
     @property
-    def total(self) -> int:
-        """The number of samples behind this summary."""
-        return int(self.counts.sum())
-
-    @property
     def formula_bytes(self) -> int:
         """The communication cost by the paper's formulas (appendix C): 4 bytes for every number.
 
         It is what the clients sent, before any merging. The counts are not in the formulas, as in
         the paper.
         """
-        return self.formula(int(self.rows_per_client.sum()), self.dim, len(self.client_ids))
+        return self.formula(self.rows_sent, self.dim, len(self.client_ids))
 
     @classmethod
     def formula(cls, rows: int, dim: int, clients: int = 1) -> int:
