@@ -36,6 +36,7 @@ from fedcof.training.local import Samples
 from fedcof.training.models import network, random_head
 from fedcof.training.probing import probe_clients
 from fedcof.training.trained import TrainedModel
+from tiny_networks import save_resnet, save_vit
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
 
@@ -246,34 +247,13 @@ def test_a_backbone_that_cannot_be_trained_is_told_before_anybody_is_asked(tmp_p
 @pytest.fixture(scope="module")
 def resnet(tmp_path_factory):
     """A tiny ResNet in the format of transformers."""
-    from transformers import ConvNextImageProcessor, ResNetConfig, ResNetModel
-
-    folder = tmp_path_factory.mktemp("resnet")
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
-    torch.manual_seed(0)
-    ResNetModel(config).save_pretrained(folder)
-    ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=1.0).save_pretrained(folder)
-    return folder
+    return save_resnet(tmp_path_factory.mktemp("resnet"))
 
 
 @pytest.fixture(scope="module")
 def vit(tmp_path_factory):
     """A tiny ViT in the format of transformers."""
-    from transformers import ViTConfig, ViTImageProcessor, ViTModel
-
-    folder = tmp_path_factory.mktemp("vit")
-    config = ViTConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        image_size=32,
-        patch_size=16,
-    )
-    torch.manual_seed(0)
-    ViTModel(config, add_pooling_layer=False).save_pretrained(folder)
-    ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
-    return folder
+    return save_vit(tmp_path_factory.mktemp("vit"), layers=1, patch_size=16)
 
 
 IMAGES = ImageSet(

@@ -14,7 +14,6 @@ from itertools import pairwise
 import numpy as np
 import onnx
 import pytest
-import torch
 from threadpoolctl import threadpool_limits
 
 from fedcof.backbones import squeezenet1_1
@@ -35,6 +34,7 @@ from fedcof.experiments.training_paper import TrainingGrid, TrainingSetting, sho
 from fedcof.methods import CCVR
 from fedcof.training import TrainingSettings, local, models
 from fedcof.training.local import State
+from tiny_networks import save_resnet, save_vit
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
 
@@ -115,31 +115,9 @@ def tiny_images(number, seed):
 
 
 def save_tiny_networks(folder):
-    from transformers import (
-        ConvNextImageProcessor,
-        ResNetConfig,
-        ResNetModel,
-        ViTConfig,
-        ViTImageProcessor,
-        ViTModel,
-    )
-
-    torch.manual_seed(0)
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
-    ResNetModel(config).save_pretrained(folder / "resnet18")
-    crop = ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=1.0)
-    crop.save_pretrained(folder / "resnet18")
-    for name, patch_size in (("vit-b-16", 8), ("vit-b-32", 16)):
-        config = ViTConfig(
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            image_size=32,
-            patch_size=patch_size,
-        )
-        ViTModel(config, add_pooling_layer=False).save_pretrained(folder / name)
-        ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder / name)
+    save_resnet(folder / "resnet18")
+    save_vit(folder / "vit-b-16", patch_size=8)
+    save_vit(folder / "vit-b-32", patch_size=16)
 
 
 def save_squeezenet(folder):

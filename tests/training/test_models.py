@@ -17,6 +17,7 @@ from fedcof.training.models import (
     squeezenet,
 )
 from fedcof.training.prompts import PromptedViT
+from tiny_networks import save_resnet, save_vit
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
 
@@ -24,33 +25,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers
 @pytest.fixture(scope="module")
 def vit_folder(tmp_path_factory):
     """A tiny ViT in the format of transformers."""
-    from transformers import ViTConfig, ViTImageProcessor, ViTModel
-
-    folder = tmp_path_factory.mktemp("vit")
-    config = ViTConfig(
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        image_size=32,
-        patch_size=8,
-    )
-    torch.manual_seed(0)
-    ViTModel(config, add_pooling_layer=False).save_pretrained(folder)
-    ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
-    return folder
+    return save_vit(tmp_path_factory.mktemp("vit"))
 
 
 @pytest.fixture(scope="module")
 def resnet_folder(tmp_path_factory):
     """A tiny ResNet in the format of transformers."""
-    from transformers import ConvNextImageProcessor, ResNetConfig, ResNetModel
-
-    folder = tmp_path_factory.mktemp("resnet")
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
-    ResNetModel(config).save_pretrained(folder)
-    ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=1.0).save_pretrained(folder)
-    return folder
+    return save_resnet(tmp_path_factory.mktemp("resnet"))
 
 
 def pictures(number=12, size=32):

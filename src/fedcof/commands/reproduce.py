@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
@@ -12,12 +11,18 @@ import typer
 from rich import box
 from rich.table import Table as RichTable
 
-from fedcof.commands.shared import check_device, console, error_console, errors_for_people
-
-_ANY_WIDTH = console.options.update(width=1000)
+from fedcof.commands.shared import (
+    check_device,
+    console,
+    error_console,
+    errors_for_people,
+    quiet_flower,
+)
 
 if TYPE_CHECKING:
     from fedcof.report.tables import Table
+
+_ANY_WIDTH = console.options.update(width=1000)
 
 
 def reproduce(
@@ -71,8 +76,7 @@ def reproduce(
         if device != "cpu":
             check_device(device)
             experiment = on_device(experiment, device)
-        # The progress bar tells the rounds. A filter, as Flower sets its level when it is imported.
-        logging.getLogger("flwr").addFilter(lambda record: record.levelno >= logging.ERROR)
+        quiet_flower()
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
         wanted = {(one.dataset, one.backbone) for one in experiment.settings()}

@@ -58,10 +58,18 @@ def check_device(device: str) -> None:
         raise ValueError(
             f"{error.name} is not installed: pip install 'fedcof[flower,torch]'"
         ) from None
-    # The rounds are shown here; what Flower logs of its own is said twice.
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
+
+
+def quiet_flower() -> None:
+    """Leave the errors alone of what Flower logs: the rounds are shown by the commands."""
+    # A filter, as Flower sets its level when it is imported.
+    logging.getLogger("flwr").addFilter(_is_error)
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
 
 
 def method_with(name: str, **given: Any) -> Method[Any]:

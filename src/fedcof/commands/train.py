@@ -16,6 +16,7 @@ from fedcof.commands.shared import (
     error_console,
     errors_for_people,
     method_with,
+    quiet_flower,
 )
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def train(
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
         check_device(device)
+        quiet_flower()
         from fedcof.backbones import BACKBONES, get
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
