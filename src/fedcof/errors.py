@@ -1,4 +1,4 @@
-"""The errors and warnings of fedcof, each with a text for a person."""
+"""Every error and warning of fedcof, each with a text for a person."""
 
 from __future__ import annotations
 
@@ -10,8 +10,31 @@ class FedCOFError(Exception):
     """Base of every error that fedcof raises on its own account."""
 
 
+class SettingError(FedCOFError, ValueError):
+    """A setting has a value that it cannot have.
+
+    Parameters
+    ----------
+    name : str
+        The setting, as the reader of the message knows it.
+    reason : str
+        What it must be, and what it is.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} {reason}")
+        self.name = name
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (SettingError, (self.name, self.reason))
+
+
+# Summaries and heads
+
+
 class SummaryError(FedCOFError, ValueError):
-    """A summary, or the data that it is made from, is not what it has to be.
+    """A summary, or the data that it is made from, breaks a rule.
 
     Parameters
     ----------
@@ -48,17 +71,74 @@ def naming(client_id: str) -> Iterator[None]:
         raise SummaryError(error.code, error.message, client_id=client_id) from None
 
 
+class CorruptBytesError(FedCOFError, ValueError):
+    """Bytes are truncated, altered, or not in the format of fedcof."""
+
+
 class HeadError(FedCOFError, ValueError):
     """A head's file is broken, or a head does not fit what it is used on."""
+
+
+class FewMeansWarning(UserWarning):
+    """No class has two means, so that no covariance can be estimated from them."""
 
 
 class SingularScatterWarning(UserWarning):
     """A scatter matrix is not positive definite; the minimum-norm solution was taken."""
 
 
+# Images, data sets, backbones
+
+
+class UnreadableImageError(FedCOFError, ValueError):
+    """An image cannot be read; the text says why."""
+
+
+class UnreadableImageWarning(UserWarning):
+    """Some images could not be read and were skipped."""
+
+
+class DatasetMissingError(FedCOFError, FileNotFoundError):
+    """A data set is not there, or not all of it; the text says what and where to get it."""
+
+
+class BackboneError(FedCOFError, ValueError):
+    """A model cannot serve as a backbone; the text says why and what to do."""
+
+
+class NoWeightsError(BackboneError):
+    """There are no weights; the text says what would be needed."""
+
+
+# Federation and training
+
+
+class AnswerError(FedCOFError, ValueError):
+    """A SuperNode's answer breaks the rules of the wire."""
+
+
+class RunFolderError(FedCOFError, ValueError):
+    """A run folder belongs to another run, or to another version of fedcof."""
+
+
+class TooFewClientsError(FedCOFError):
+    """Not enough clients answered for a head; what was collected is kept."""
+
+
 class TrainingError(FedCOFError, RuntimeError):
     """Federated training cannot go on; the text says in which round and why."""
 
 
-class FewMeansWarning(UserWarning):
-    """No class has two means, so that no covariance can be estimated from them."""
+class RefusedReplyError(FedCOFError, ValueError):
+    """A client's update cannot be used; the text says why."""
+
+
+# Experiments
+
+
+class NotRunError(FedCOFError):
+    """A setting cannot be run here; the text says why."""
+
+
+class NoResultsError(FedCOFError):
+    """A folder holds no results of experiments."""

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from fedcof.errors import HeadError, SingularScatterWarning
+from fedcof.errors import CorruptBytesError, HeadError, SingularScatterWarning
 from fedcof.files import write_atomically
 from fedcof.scatter import rounding
 from fedcof.summaries.base import as_labels
-from fedcof.wire import CorruptBytesError, decode, encode
+from fedcof.wire import decode, encode
 
 if TYPE_CHECKING:
     import torch

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from fedcof.errors import CorruptBytesError
+
 _KEY = "fedcof"
-
-
-class CorruptBytesError(ValueError):
-    """The bytes are truncated, altered, or were not written by `encode`."""
 
 
 def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> bytes:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from fedcof.backbones import Backbone, BackboneError, Preprocessing
+from fedcof.backbones import Backbone, Preprocessing
+from fedcof.errors import BackboneError
 
 PREPROCESSING = Preprocessing(size=4, mean=(0.0, 0.0, 0.0), scale=(1.0, 1.0, 1.0))
 

@@ -2,7 +2,8 @@ import onnxruntime
 import pytest
 
 from fedcof import backbones
-from fedcof.backbones import Backbone, BackboneError, Preprocessing
+from fedcof.backbones import Backbone, Preprocessing
+from fedcof.errors import BackboneError
 
 
 def test_a_backbone_is_found_by_its_name(tmp_path, monkeypatch):

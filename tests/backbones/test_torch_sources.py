@@ -19,9 +19,10 @@ from transformers import (
 )
 
 from fedcof import backbones
-from fedcof.backbones import Backbone, BackboneError, NoWeightsError, Preprocessing
+from fedcof.backbones import Backbone, Preprocessing
 from fedcof.backbones.torch_export import export
 from fedcof.backbones.torch_networks import CHECKPOINTS, read_checkpoint, resnet18
+from fedcof.errors import BackboneError, NoWeightsError
 
 TINY = Preprocessing(size=8)
 CATS = {281, 282, 283, 284, 285}

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedcof.backbones import Backbone, BackboneError, Preprocessing
-from fedcof.data import UnreadableImageError, UnreadableImageWarning, cache, extract_features
+from fedcof.backbones import Backbone, Preprocessing
+from fedcof.data import cache, extract_features
+from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 
 
 @pytest.fixture(autouse=True)

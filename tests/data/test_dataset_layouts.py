@@ -8,7 +8,8 @@ import pytest
 import scipy.io
 
 from fedcof.data import datasets, read_image
-from fedcof.data.datasets import DatasetMissingError, registry
+from fedcof.data.datasets import registry
+from fedcof.errors import DatasetMissingError
 
 
 @pytest.fixture(autouse=True)

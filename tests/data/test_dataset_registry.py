@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from fedcof.data import datasets, read_image
-from fedcof.data.datasets import DatasetMissingError, domainnet
+from fedcof.data.datasets import domainnet
 from fedcof.data.datasets.hub import Hub
+from fedcof.errors import DatasetMissingError
 
 REAL = Path(os.environ.get("FEDCOF_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

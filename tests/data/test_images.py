@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedcof.data import ImageSet, UnreadableImageError, image_folder, read_image
+from fedcof.data import ImageSet, image_folder, read_image
 from fedcof.data.images import content_hash
+from fedcof.errors import UnreadableImageError
 
 
 def encode(image, kind="PNG", **options):

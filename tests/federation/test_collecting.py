@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedcof.data import by_column
+from fedcof.errors import RunFolderError, TooFewClientsError
 from fedcof.experiments import Dealt, evaluate
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer
 from fedcof.federation.server_app import FlowerGrid
-from fedcof.federation.serving import HEAD, STORE, Settings, TooFewClientsError, serve
-from fedcof.federation.store import RunFolderError, SummaryStore
+from fedcof.federation.serving import HEAD, STORE, Settings, serve
+from fedcof.federation.store import SummaryStore
 from fedcof.methods import FedCOF
 
 

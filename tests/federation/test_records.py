@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcof.errors import SummaryError
-from fedcof.federation.records import Answer, AnswerError, Job, Roster, checked_code, code_of
+from fedcof.errors import AnswerError, SummaryError
+from fedcof.federation.records import Answer, Job, Roster, checked_code, code_of
 from fedcof.methods import FedCOF
 
 client_ids = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)

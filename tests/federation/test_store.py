@@ -3,7 +3,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from fedcof.federation.store import RunFolderError, SummaryStore
+from fedcof.errors import RunFolderError
+from fedcof.federation.store import SummaryStore
 from fedcof.methods import METHODS, FedCOF
 
 JOB = {"method": "fedcof", "classes": [], "seed": 0}

@@ -19,9 +19,8 @@ from flwr.app import Context, RecordDict
 from grid_double import NODES
 
 from fedcof import FedCOF, LinearHead
-from fedcof.backbones import NoWeightsError
 from fedcof.data import ImageSet, Partition
-from fedcof.errors import HeadError, TrainingError
+from fedcof.errors import HeadError, NoWeightsError, TrainingError
 from fedcof.experiments.training import on_images
 from fedcof.federation import server_app
 from fedcof.federation.client_app import app

@@ -3,8 +3,9 @@ import pytest
 import torch
 
 from fedcof import HeadError, LinearHead
-from fedcof.backbones import NoWeightsError, Preprocessing
+from fedcof.backbones import Preprocessing
 from fedcof.backbones import squeezenet as onnx_squeezenet
+from fedcof.errors import NoWeightsError
 from fedcof.training import TrainingSettings
 from fedcof.training.local import Samples, Task, get_state, local_update, set_state
 from fedcof.training.models import (

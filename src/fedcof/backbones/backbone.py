@@ -15,7 +15,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
-from fedcof.errors import FedCOFError
+from fedcof.errors import BackboneError
 
 BATCH_SIZE = 32
 
@@ -27,10 +27,6 @@ _CUDA = "CUDAExecutionProvider"
 T = TypeVar("T")
 R = TypeVar("R")
 Features = NDArray[np.float32]
-
-
-class BackboneError(FedCOFError, ValueError):
-    """A model cannot serve as a backbone; the text says why and what to do."""
 
 
 class Backbone:

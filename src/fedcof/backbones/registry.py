@@ -10,7 +10,8 @@ from fedcof.backbones import squeezenet1_1
 from fedcof.backbones.architecture import Architecture, Package
 from fedcof.backbones.backbone import Backbone, Device
 from fedcof.backbones.preprocessing import Preprocessing
-from fedcof.backbones.sources import SOURCES, NoWeightsError, onnx_file, transformers_model
+from fedcof.backbones.sources import SOURCES, onnx_file, transformers_model
+from fedcof.errors import NoWeightsError
 
 
 def _export(name: str, preprocessing: Preprocessing, path: Path) -> bytes:

@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fedcof.backbones.architecture import Architecture
-from fedcof.backbones.backbone import Backbone, BackboneError, Device
+from fedcof.backbones.backbone import Backbone, Device
 from fedcof.backbones.model_cache import cached_model, digest
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.errors import BackboneError, NoWeightsError
 from fedcof.files import cache_folder
-
-
-class NoWeightsError(BackboneError):
-    """There are no weights; the text says what would be needed."""
 
 
 def weights_folder() -> Path:

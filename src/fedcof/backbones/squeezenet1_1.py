@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.backbones.architecture import Package
-from fedcof.backbones.backbone import Backbone, BackboneError, Device
+from fedcof.backbones.backbone import Backbone, Device
 from fedcof.backbones.model_cache import cached_model, digest
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.errors import BackboneError
 from fedcof.pickles import load_arrays
 
 Weights = dict[str, list[NDArray[np.float32]]]

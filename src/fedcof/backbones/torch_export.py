@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedcof.backbones.backbone import Backbone, BackboneError
+from fedcof.backbones.backbone import Backbone
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.errors import BackboneError
 
 TOLERANCE = 1e-4
 """How far the exported network may be from torch, relative to the largest feature."""

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedcof.backbones.backbone import BackboneError
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.errors import BackboneError
 
 State = Mapping[str, Tensor]
 

@@ -128,7 +128,8 @@ def _faults(images: ImageSet, advance: Callable[[int], None]) -> Iterator[str]:
 
     import joblib
 
-    from fedcof.data import ImageSource, UnreadableImageError, read_image
+    from fedcof.data import ImageSource, read_image
+    from fedcof.errors import UnreadableImageError
 
     def fault(source: ImageSource) -> str:
         try:

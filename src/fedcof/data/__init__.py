@@ -1,14 +1,8 @@
 """Images, their partition into clients, and the cache of their features."""
 
-from fedcof.data.cache import ImageFeatures, UnreadableImageWarning, extract_features
+from fedcof.data.cache import ImageFeatures, extract_features
 from fedcof.data.fashion_mnist import fashion_mnist
-from fedcof.data.images import (
-    ImageSet,
-    ImageSource,
-    UnreadableImageError,
-    image_folder,
-    read_image,
-)
+from fedcof.data.images import ImageSet, ImageSource, image_folder, read_image
 from fedcof.data.partition import (
     Partition,
     PartitionStatistics,
@@ -27,8 +21,6 @@ __all__ = [
     "ImageSource",
     "Partition",
     "PartitionStatistics",
-    "UnreadableImageError",
-    "UnreadableImageWarning",
     "by_column",
     "describe_partition",
     "dirichlet",

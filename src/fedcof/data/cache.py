@@ -16,16 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.backbones import Backbone, BackboneError
-from fedcof.data.images import ImageSource, UnreadableImageError, content_hash, read_image
+from fedcof.backbones import Backbone
+from fedcof.data.images import ImageSource, content_hash, read_image
+from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 from fedcof.files import cache_folder, fetch, store
 
 SHARD_SIZE = 512
 _NAMED_IN_WARNING = 5
-
-
-class UnreadableImageWarning(UserWarning):
-    """Some images could not be read and were skipped."""
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from fedcof.errors import FedCOFError
+from fedcof.errors import UnreadableImageError
 
 ImageSource: TypeAlias = str | os.PathLike[str] | bytes | NDArray[np.generic]
-
-
-class UnreadableImageError(FedCOFError, ValueError):
-    """An image cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ import scipy
 import sklearn
 
 import fedcof
-from fedcof.errors import FedCOFError, SingularScatterWarning
+from fedcof.errors import FedCOFError, NotRunError, SingularScatterWarning
 from fedcof.experiments.evaluate import Dealt, PrivacyStep, Sent, collect
 from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
 from fedcof.experiments.features import FeatureSet
@@ -50,10 +50,6 @@ _SHOWN_CLIENTS = 20
 
 PRIVACY_STEPS: dict[str, Callable[[float], PrivacyStep]] = {}
 """The mechanisms behind `Noise` by name, each made from its epsilon."""
-
-
-class NotRunError(FedCOFError):
-    """A setting cannot be run here; the text says why."""
 
 
 class Traffic(NamedTuple):

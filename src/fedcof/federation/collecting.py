@@ -22,10 +22,10 @@ from typing import Protocol
 
 import numpy as np
 
-from fedcof.errors import SummaryError
+from fedcof.errors import AnswerError, SummaryError
 from fedcof.federation.admission import Admission
 from fedcof.federation.plan import Plan
-from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, AnswerError, Job, Record, Roster
+from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, Job, Record, Roster
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-from fedcof.errors import FedCOFError, SummaryError
+from fedcof.errors import AnswerError, SummaryError
 from fedcof.methods import Method, get_method
 
 DESCRIBE = "describe"
@@ -26,10 +26,6 @@ MAX_CLIENT_ID = 200
 Record = Mapping[str, Any]
 
 _CODE = re.compile(r"[A-Za-z0-9-]{1,40}(:[A-Za-z_][A-Za-z0-9_]{0,79})?")
-
-
-class AnswerError(FedCOFError, ValueError):
-    """An answer is not what the wire allows."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fedcof.errors import FedCOFError
+from fedcof.errors import TooFewClientsError
 from fedcof.federation.admission import Admission
 from fedcof.federation.collecting import Collector, Grid
 from fedcof.federation.plan import Plan
@@ -22,10 +22,6 @@ from fedcof.summaries import Summary
 HEAD = "head.safetensors"
 REPORT = "report.json"
 STORE = "summaries.sqlite"
-
-
-class TooFewClientsError(FedCOFError):
-    """Not enough clients answered for a head; what was collected is kept."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from fedcof.errors import FedCOFError
+from fedcof.errors import RunFolderError
 from fedcof.summaries import Summary, from_bytes
 
 SCHEMA = 1
@@ -32,10 +32,6 @@ CREATE TABLE job (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE summaries (client_id TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE rounds (round INTEGER NOT NULL, client_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-
-
-class RunFolderError(FedCOFError, ValueError):
-    """A run folder belongs to another job, or to another version of fedcof."""
 
 
 class SummaryStore:

@@ -19,10 +19,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from fedcof.errors import TrainingError
+from fedcof.errors import CorruptBytesError, RefusedReplyError, TrainingError
 from fedcof.federation.faults import fault_of
 from fedcof.federation.training_messages import (
-    RefusedReplyError,
     address,
     check_reply,
     sender,
@@ -38,7 +37,7 @@ from fedcof.federation.training_strategies import (
 from fedcof.files import write_atomically
 from fedcof.training import Round, TrainingSettings, training_bytes
 from fedcof.training.local import State, Task
-from fedcof.wire import CorruptBytesError, decode, encode
+from fedcof.wire import decode, encode
 
 _KIND = "training-1"
 

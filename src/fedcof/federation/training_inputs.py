@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from fedcof.backbones import Preprocessing
-from fedcof.data import UnreadableImageError, read_image
+from fedcof.data import read_image
 from fedcof.data.images import Rows
-from fedcof.errors import SummaryError
+from fedcof.errors import SummaryError, UnreadableImageError
 from fedcof.federation.sources import Data, are_features, as_features
 from fedcof.training.local import Inputs
 from fedcof.training.models import Images

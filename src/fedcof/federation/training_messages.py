@@ -19,6 +19,7 @@ from flwr.app import (
 )
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
+from fedcof.errors import RefusedReplyError
 from fedcof.training import TrainingSettings
 from fedcof.training.local import State, Task, Update
 
@@ -26,10 +27,6 @@ ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "client"
 
 UpdateClients = Callable[[Task, Sequence[str]], list[Update]]
 """From a task and the ids of clients to their updates: the clients' side of a round."""
-
-
-class RefusedReplyError(ValueError):
-    """A client's reply cannot be used; the text says why."""
 
 
 def to_record(state: State) -> ArrayRecord:

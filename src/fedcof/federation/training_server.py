@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedcof.backbones import Preprocessing
-from fedcof.errors import TrainingError
-from fedcof.federation.records import DESCRIBE, AnswerError, Job, Roster
+from fedcof.errors import AnswerError, TrainingError
+from fedcof.federation.records import DESCRIBE, Job, Roster
 from fedcof.federation.serving import STORE, Settings, as_number
 from fedcof.federation.sources import Clients
 from fedcof.federation.store import SummaryStore

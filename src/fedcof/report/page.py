@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fedcof.errors import FedCOFError
+from fedcof.errors import NoResultsError
 from fedcof.experiments import (
     EXPERIMENTS,
     Experiment,
@@ -27,10 +27,6 @@ from fedcof.report.tables import Table, tabulate, words
 
 DARK = ("#5fb3e8", "#ff9a4d", "#3ecf9d", "#e08fd8", "#d6b84a", "#a3a6ff", "#8fd0f5", "#ff86b0")
 """The figures' colours on a dark ground, in the order of `SERIES`."""
-
-
-class NoResultsError(FedCOFError):
-    """A folder holds no results of experiments."""
 
 
 @dataclass(frozen=True)

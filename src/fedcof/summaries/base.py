@@ -27,9 +27,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError, naming
+from fedcof.errors import CorruptBytesError, SummaryError, naming
 from fedcof.files import write_atomically
-from fedcof.wire import CorruptBytesError, decode, encode, encoded_size
+from fedcof.wire import decode, encode, encoded_size
 
 SCHEMA = 1
 """Version of the wire format; a reader refuses any other."""

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
-from fedcof.backbones import BACKBONES, NoWeightsError, Preprocessing, torch_networks
+from fedcof.backbones import BACKBONES, Preprocessing, torch_networks
 from fedcof.backbones.sources import weights_folder
 from fedcof.backbones.squeezenet1_1 import PREPROCESSING, Weights, read_weights, weights_path
 from fedcof.data import ImageSource, read_image
-from fedcof.errors import HeadError
+from fedcof.errors import HeadError, NoWeightsError
 from fedcof.heads import LinearHead, Provenance
 from fedcof.training.local import State
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data import ImageSource
-from fedcof.errors import TrainingError
+from fedcof.errors import CorruptBytesError, TrainingError
 from fedcof.files import write_atomically
 from fedcof.heads import LinearHead
 from fedcof.training.history import Round, save_history
 from fedcof.training.local import State, outputs, set_state
 from fedcof.training.models import Classifier, Images, TorchBackbone, head_of, network
 from fedcof.training.prompts import PromptedViT
-from fedcof.wire import CorruptBytesError, decode, encode
+from fedcof.wire import decode, encode
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.json"

@@ -24,12 +24,7 @@ from fedcof.data.datasets.pacs import PACS
 from fedcof.data.fashion_mnist import fashion_mnist
 from fedcof.data.images import ImageSet
 from fedcof.data.split import Split, hold_out
-from fedcof.errors import FedCOFError
-
-
-class DatasetMissingError(FedCOFError, FileNotFoundError):
-    """A data set is not there, or not all of it; the text says what and where to get it."""
-
+from fedcof.errors import DatasetMissingError
 
 _OFFICIAL = "official"
 
