@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedcof import FedCOF
+from fedcof.client import Sender
 from fedcof.data import Partition
 from fedcof.data.partition import by_column
 from fedcof.experiments import Dealt
@@ -35,7 +36,7 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer, Job, Record
 from fedcof.federation.serving import Settings, serve
 from fedcof.federation.simulation import run, write_clients
-from fedcof.methods import Method, client_rng
+from fedcof.methods import Method
 from fedcof.progress import progress_bar
 from measure import peak_resident
 
@@ -151,7 +152,7 @@ def simulated(folder: Path, clients: int, nodes: int) -> Work:
 
 
 def settings_for(folder: Path, clients: int, run_folder: Path) -> Settings:
-    job, plan = Job(FedCOF(), data=str(folder)), Plan(min_clients=clients)
+    job, plan = Job(Sender(FedCOF()), data=str(folder)), Plan(min_clients=clients)
     return Settings(job, run_folder, plan)
 
 
@@ -240,11 +241,12 @@ def wire(what: str, job: Job, clients: Sequence[tuple[NDArray[Any], NDArray[Any]
     summaries = {}
     for i, (features, labels) in enumerate(clients):
         name = f"client-{i:05}"
-        rng = client_rng(job.seed, name)
-        summaries[name] = job.method.summarize(features, labels, client_id=name, rng=rng)
-    record = Answer({name: summary.to_bytes() for name, summary in summaries.items()}).to_record()
+        summary = job.sender.send(features, labels, client_id=name)
+        assert summary is not None
+        summaries[name] = summary
+    record = Answer({name: summary.data for name, summary in summaries.items()}).to_record()
     formula = sum(summary.formula_bytes for summary in summaries.values())
-    means = sum(len(summary.classes) for summary in summaries.values())
+    means = sum(len(np.unique(labels)) for _, labels in clients)
     sent = flower_bytes(record)
     return Wire(what, means, formula, sent, sent / formula - 1)
 
@@ -322,8 +324,8 @@ def main() -> None:
     labels = np.repeat(np.arange(29), 2)
     users = [(rng.standard_normal((58, 512), dtype=np.float32), labels) for _ in range(100)]
     wires = [
-        wire("1 client, 29 classes, dim 512", Job(FedCOF()), users[:1]),
-        wire("100 clients, 29 classes each, dim 512", Job(FedCOF()), users),
+        wire("1 client, 29 classes, dim 512", Job(Sender(FedCOF())), users[:1]),
+        wire("100 clients, 29 classes each, dim 512", Job(Sender(FedCOF())), users),
     ]
     if options.json:
         tables = {"runs": runs, "growth": grown, "wire": wires}

@@ -233,7 +233,7 @@ def test_bytes_are_those_of_all_clients_though_their_summaries_are_made_at_once(
     for half in (clients % 2 == 0, clients % 2 == 1):
         halves.partial_fit(X[half], y[half], np.unique(y), clients[half])
     for fitted in (classifier.fit(X, y, clients), halves):
-        assert fitted.head_.provenance.bytes == expected.provenance.bytes
+        assert fitted.head_.provenance.formula_bytes == expected.provenance.formula_bytes
 
 
 def test_a_fitted_classifier_survives_pickling_and_its_head_a_file(samples, tmp_path):

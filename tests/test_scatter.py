@@ -3,7 +3,8 @@ import pytest
 
 import fedcof
 from fedcof import SummaryError, condition_number, estimate_class_covariances
-from fedcof.scatter import ClassStatistics, scatter_about_means
+from fedcof.numerics import scatter_about_means
+from fedcof.scatter import ClassStatistics
 from fedcof.summaries import ClassMeans, summarize
 
 
@@ -203,7 +204,7 @@ def test_samples_are_means_of_one(blobs):
 def test_the_scatter_does_not_depend_on_the_blocks(rng, monkeypatch):
     rows, weights, index = rng.normal(size=(50, 3)), rng.random(50), np.repeat([0, 1], 25)
     means, whole = scatter_about_means([rows], weights, index, 2)
-    monkeypatch.setattr("fedcof.summaries.features._BLOCK_BYTES", 7 * 3 * 8)
+    monkeypatch.setattr("fedcof.numerics._BLOCK_BYTES", 7 * 3 * 8)
     in_blocks = scatter_about_means([rows], weights, index, 2)
     np.testing.assert_allclose(in_blocks[0], means, rtol=1e-13)
     np.testing.assert_allclose(in_blocks[1], whole, rtol=1e-13)

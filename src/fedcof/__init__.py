@@ -11,6 +11,7 @@ from fedcof.errors import (
     FedCOFError,
     FewMeansWarning,
     HeadError,
+    SettingError,
     SingularScatterWarning,
     SummaryError,
 )
@@ -28,7 +29,19 @@ from fedcof.methods import (
     get_method,
 )
 from fedcof.scatter import condition_number, estimate_class_covariances
-from fedcof.summaries import Summarizer, Summary, from_bytes, merge, summarize
+from fedcof.summaries import (
+    ClassCovariances,
+    ClassMeans,
+    ClassSphericalVariances,
+    ClassVariances,
+    Gram,
+    Summarizer,
+    Summary,
+    from_bytes,
+    load,
+    merge,
+    summarize,
+)
 
 if TYPE_CHECKING:
     from fedcof.classifiers import (
@@ -38,12 +51,16 @@ if TYPE_CHECKING:
         FedNCMClassifier,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CCVR",
     "METHODS",
     "CCVRClassifier",
+    "ClassCovariances",
+    "ClassMeans",
+    "ClassSphericalVariances",
+    "ClassVariances",
     "Fed3R",
     "Fed3RClassifier",
     "FedCOF",
@@ -55,10 +72,12 @@ __all__ = [
     "FedNCM",
     "FedNCMClassifier",
     "FewMeansWarning",
+    "Gram",
     "HeadError",
     "LinearHead",
     "Method",
     "Provenance",
+    "SettingError",
     "SingularScatterWarning",
     "Summarizer",
     "Summary",
@@ -67,6 +86,7 @@ __all__ = [
     "estimate_class_covariances",
     "from_bytes",
     "get_method",
+    "load",
     "merge",
     "summarize",
 ]

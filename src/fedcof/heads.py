@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from scipy import linalg
 
 from fedcof.errors import CorruptBytesError, HeadError, SingularScatterWarning
 from fedcof.files import write_atomically
-from fedcof.scatter import rounding
+from fedcof.numerics import rounding
 from fedcof.summaries.base import as_labels
 from fedcof.wire import decode, encode
 
@@ -36,8 +36,8 @@ def solve_head(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[
     Returns
     -------
     ndarray of float64, shape (classes, dim)
-        By Cholesky; where G is not positive definite, or so badly conditioned that rounding is all
-        that would come out, the minimum-norm solution by eigendecomposition.
+        By Cholesky. If G is not positive definite, or its condition number exceeds what float64
+        resolves, the minimum-norm solution by eigendecomposition.
 
     Warns
     -----
@@ -89,18 +89,25 @@ class Provenance:
         Its settings.
     clients, samples : int
         How many there were.
-    bytes : int
+    formula_bytes : int
         What the clients sent, by the paper's formulas.
     iterations : int
         What the solver took; 0 for a closed form.
+    origin : mapping of str to str
+        What made the features, as the clients' summaries say it: fingerprints by name.
+    sending : mapping
+        How the clients made what they sent, the settings of `fedcof.client.Sender`; empty where the
+        server was not told.
     """
 
     method: str
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     clients: int = 0
     samples: int = 0
-    bytes: int = 0
+    formula_bytes: int = 0
     iterations: int = 0
+    origin: Mapping[str, str] = field(default_factory=dict)
+    sending: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +151,10 @@ class LinearHead:
     def dim(self) -> int:
         """The length of a feature, d."""
         return int(self.weight.shape[1])
+
+    def with_provenance(self, **changes: Any) -> LinearHead:
+        """Return the head with some fields of its provenance changed."""
+        return replace(self, provenance=replace(self.provenance or Provenance(""), **changes))
 
     def decision_function(self, features: ArrayLike) -> NDArray[np.floating[Any]]:
         """Return the score of every class, shape (n, classes), for features of shape (n, dim).
@@ -210,6 +221,8 @@ class LinearHead:
             if metadata.get("kind") != _KIND:
                 raise HeadError(f"not a head of fedcof but {metadata.get('kind')!r}")
             provenance = metadata.get("provenance")
+            if provenance and "bytes" in provenance:  # as version 0.1.0 called it
+                provenance["formula_bytes"] = provenance.pop("bytes")
             return cls(
                 classes=np.asarray(metadata["classes"]),
                 provenance=Provenance(**provenance) if provenance else None,

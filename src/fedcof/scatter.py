@@ -17,19 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError
+from fedcof.numerics import GroupSums, add_to_diagonal, rounding, scatter_about_means
 from fedcof.summaries import ClassMeans, merge, ordered
-from fedcof.summaries.features import add_up, as_features, blocks, sum_by_group
+from fedcof.summaries.samples import check_samples
 
 ScatterParts = Literal["within", "between", "both"]
-
-_CACHE_BYTES = 512 << 10
-"""Size of what is centred at a time: its centres fit beside it into the cache of a core."""
-
-_FAR = 16.0
-"""More than so many times the scatter, taken off, would cost it a digit and more."""
-
-_MANY = 8
-"""So many rows a dimension are enough to make a scatter definite whatever the rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +129,9 @@ class ClassStatistics:
         parts : sequence of ClassMeans
             As `ordered` gives them.
         """
-        if any(one.client_ids[-1] > other.client_ids[0] for one, other in pairwise(parts)):
-            parts = [merge(parts)]  # a part holds clients that belong between those of another
+        # A merged summary may hold clients whose place is between those of another summary.
+        if any(part.client_ids[-1] > later.client_ids[0] for part, later in pairwise(parts)):
+            parts = [merge(parts)]
         return cls._of(
             [part.means for part in parts],
             np.concatenate([part.counts for part in parts]),
@@ -154,7 +147,7 @@ class ClassStatistics:
         SummaryError
             If the shapes or types do not fit, there is no sample, or a feature is not finite.
         """
-        array, coded = as_features(features, labels)
+        array, coded = check_samples(features, labels)
         return cls._of([array], np.ones(len(array), dtype=np.int64), coded)
 
     @classmethod
@@ -171,8 +164,7 @@ class ClassStatistics:
 
     def class_means(self) -> NDArray[np.float64]:
         """Return mu_c, shape (classes, dim) (eq. fedncm)."""
-        sums = sum_by_group(self.means, self.class_index, len(self.classes), self.counts)
-        return np.asarray(sums / self.class_counts[:, None])
+        return GroupSums.of(self.means, self.class_index, len(self.classes), self.counts).means
 
     @property
     def means_per_class(self) -> NDArray[np.int64]:
@@ -191,144 +183,14 @@ class ClassStatistics:
         return Scatter(self.classes, class_means, self.class_counts, within)
 
 
-def scatter_about_means(
-    arrays: Sequence[NDArray[np.floating[Any]]],
-    weights: NDArray[Any],
-    group_index: NDArray[np.integer[Any]],
-    num_groups: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weighted mean of every group of rows, and the scatter about these means.
-
-    The scatter is the sum over i of ``weights[i] x x^T``, where x is row i less the mean of its
-    group. The rows are read once, about a row of their group that stands in for the mean. Many
-    rows in float32 are centred and multiplied in float32, block by block, and accumulated in
-    float64. Few rows are multiplied in float64, which costs little then, and keeps the null space
-    of a singular scatter clean.
-
-    Parameters
-    ----------
-    arrays : sequence of ndarray of float, each of shape (..., dim)
-        The rows, one array after the other.
-    weights : ndarray, shape (rows,)
-        Positive; zero is for a row that is a group of its own.
-    group_index : ndarray of int64, shape (rows,)
-        The group of each row. No group is empty.
-    num_groups : int
-
-    Returns
-    -------
-    means : ndarray of float64, shape (num_groups, dim)
-    scatter : ndarray of float64, shape (dim, dim)
-
-    Raises
-    ------
-    SummaryError
-        If the scatter overflows.
-    """
-    dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
-    if len(weights) <= _MANY * arrays[0].shape[1]:
-        dtype = np.dtype(np.float64)
-    centres = _heaviest_rows(arrays, weights, group_index, num_groups).astype(dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # looked for once, below
-        means, scatter, taken_off = _scatter_about(arrays, weights, group_index, centres)
-        if taken_off > _FAR * np.trace(scatter):  # a heavy row lies far out: from the means, then
-            centres = means.astype(dtype)
-            means, scatter, _ = _scatter_about(arrays, weights, group_index, centres)
-    if not np.isfinite(scatter).all():
-        if dtype == np.float64:
-            largest = max(np.abs(array).max() for array in arrays)
-            raise SummaryError(
-                "overflow",
-                f"the scatter overflows: a mean is as large as {largest:.3g}; scale the features",
-            )
-        exact = [array.astype(np.float64) for array in arrays]
-        return scatter_about_means(exact, weights, group_index, num_groups)
-    upper = np.triu(scatter)
-    return means, upper + np.triu(upper, 1).T
-
-
-def _heaviest_rows(
-    arrays: Sequence[NDArray[np.floating[Any]]],
-    weights: NDArray[Any],
-    group_index: NDArray[np.integer[Any]],
-    num_groups: int,
-) -> NDArray[np.floating[Any]]:
-    """Return a row of the largest weight of every group."""
-    largest = np.zeros(num_groups)
-    np.maximum.at(largest, group_index, weights)
-    numbers = np.empty(num_groups, dtype=np.int64)
-    heaviest = np.flatnonzero(weights == largest[group_index])
-    numbers[group_index[heaviest]] = heaviest
-    starts = np.cumsum([0, *map(len, arrays)])
-    owners = np.searchsorted(starts, numbers, side="right") - 1
-    places = zip(owners.tolist(), (numbers - starts[owners]).tolist(), strict=True)
-    return np.stack([arrays[owner][row] for owner, row in places])
-
-
-def _scatter_about(
-    arrays: Sequence[NDArray[np.floating[Any]]],
-    weights: NDArray[Any],
-    group_index: NDArray[np.integer[Any]],
-    centres: NDArray[np.floating[Any]],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Return the means, the scatter about them and the trace of what was taken off it.
-
-    For any p, with W the weight of a group and mu its mean::
-
-        sum w (x - mu)(x - mu)^T = sum w (x - p)(x - p)^T - W (mu - p)(mu - p)^T
-
-    Of the scatter, it is the upper triangle.
-    """
-    (num_groups, dim), dtype = centres.shape, centres.dtype
-    scales = np.sqrt(weights).astype(dtype)
-    product = linalg.get_blas_funcs("syrk", dtype=dtype)
-    scatter = np.zeros((dim, dim), order="F")  # the layout of BLAS
-    sums = np.zeros((num_groups, dim))
-    for rows, block in blocks(arrays, dtype, at_least=4 * max(dim, num_groups)):
-        _centre(block, centres, group_index[rows], scales[rows])
-        sums += add_up(block, scales[rows], group_index[rows], num_groups)
-        scatter += product(1.0, block.T)
-    totals = np.bincount(group_index, weights, num_groups)
-    totals[totals == 0] = 1.0
-    means = centres + sums / totals[:, None]
-    offsets = sums / np.sqrt(totals)[:, None]
-    scatter -= product(1.0, offsets.astype(dtype).T)
-    return means, scatter, float(np.vdot(offsets, offsets))
-
-
-def _centre(
-    rows: NDArray[Any], centres: NDArray[Any], index: NDArray[Any], scales: NDArray[Any]
-) -> None:
-    """Subtract the centre of every row and multiply by its scale, in place."""
-    step = max(1, _CACHE_BYTES // (rows.itemsize * rows.shape[1]))
-    for start in range(0, len(rows), step):
-        piece = slice(start, start + step)
-        rows[piece] -= centres.take(index[piece], axis=0)
-        rows[piece] *= scales[piece, None]
-
-
-def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:
-    """Add a multiple of the identity, in place."""
-    matrix.flat[:: len(matrix) + 1] += value
-    return matrix
-
-
 def condition_number(scatter: NDArray[np.float64]) -> float:
     """Return the largest eigenvalue over the smallest that is not zero (section 4.3).
 
-    Zero is what `rounding` cannot tell from it.
+    An eigenvalue within `rounding` counts as zero.
     """
     values = linalg.eigvalsh(scatter)
     positive = values[values > rounding(values[-1], len(values))]
     return float(positive[-1] / positive[0]) if len(positive) else float("nan")
-
-
-def rounding(largest: float, dim: int) -> float:
-    """Return the size of an eigenvalue that rounding cannot tell from zero.
-
-    The usual ``dim * eps`` times the largest, but 10 eps at least, for small matrices.
-    """
-    return float(max(dim, 10) * np.finfo(np.float64).eps * largest)
 
 
 def estimate_class_covariances(

@@ -7,7 +7,6 @@ from fedcof import CCVR, Fed3R, FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSphe
 from fedcof.errors import FedCOFError
 from fedcof.experiments import Dealt, Experiment, Results, evaluate, run
 from fedcof.experiments.experiment import ByColumn, Central, Dirichlet, Grid, Noise
-from fedcof.experiments.runner import PRIVACY_STEPS
 
 METHODS = (
     FedNCM(),
@@ -149,24 +148,6 @@ def test_noise_that_is_not_there_is_skipped_and_the_rest_runs(features, results)
     run(NOISY, results, lambda *_: features, seeds=1)
     assert len(results.rows()) == 1
     assert "noise" in results.skipped()["noisy"][0].reason
-
-
-def test_privacy_step_is_done_before_sending(features, results, monkeypatch):
-    def every_second_client(epsilon):
-        return lambda summary, rng: None if int(summary.client_ids[0]) % epsilon else summary
-
-    monkeypatch.setitem(PRIVACY_STEPS, "double", every_second_client)
-    run(NOISY, results, lambda *_: features, seeds=1)
-    plain, noisy = results.rows()
-    assert noisy["noise"] == "double"
-    partition = SPLIT.deal(features.train.labels, {}, 0)
-    sent = [
-        len(np.unique(features.train.labels[rows]))
-        for client_id, rows in partition
-        if int(client_id) % 2 == 0
-    ]
-    assert noisy["num_means"] == sum(sent) < plain["num_means"]
-    assert noisy["formula_bytes"] == 4 * 6 * sum(sent)
 
 
 def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(features, results):

@@ -1,6 +1,7 @@
 import pytest
 from grid_double import make_clients
 
+from fedcof.client import Sender
 from fedcof.methods import FedCOF
 from fedcof.summaries import from_bytes
 
@@ -22,7 +23,8 @@ def expected():
             for name, (x, y) in clients.items()
         ]
         path = tmp_path / "expected.safetensors"
-        method.solve(summaries).save(path)
+        sending = Sender(method).settings()
+        method.solve(summaries).with_provenance(sending=sending).save(path)
         return path.read_bytes()
 
     return expected

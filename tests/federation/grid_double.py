@@ -12,6 +12,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedcof.client import Sender
 from fedcof.federation.client_app import app
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
@@ -137,7 +138,7 @@ class GridDouble(Grid):
         raise NotImplementedError
 
 
-JOB = Job(FedCOF(), data="grid_double:load_data")
+JOB = Job(Sender(FedCOF()), data="grid_double:load_data")
 
 
 def run(grid, folder, *, job=JOB, plan=None, **settings):

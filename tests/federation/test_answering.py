@@ -1,3 +1,5 @@
+import json
+
 """What leaves a SuperNode, above all when something goes wrong in it."""
 
 import logging
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from grid_double import JOB, make_clients
 
+from fedcof.client import Sender
 from fedcof.federation.answering import answer, summaries
 from fedcof.methods import FedCOF, client_rng
 
@@ -82,7 +85,8 @@ def test_data_that_is_wrong_has_its_code(ask, client_id, data, code):
 
 
 def test_question_of_another_version_is_answered_with_a_code(ask):
-    record = ask(make_clients(1), method="from the future", clients=["c000"], limit=10_000)
+    sending = json.dumps(Sender(FedCOF()).settings() | {"method": "from the future"})
+    record = ask(make_clients(1), sending=sending, clients=["c000"], limit=10_000)
     assert record == {"fault": "raised:ValueError"}
 
 
@@ -103,7 +107,7 @@ def test_summary_that_is_too_large_by_itself_fails_and_the_others_go():
 def test_random_sets_come_from_the_seed_and_the_clients_id(ask):
     clients = make_clients(1)
     method = FedCOF(means_per_class=2)
-    question = {**grid_double.Job(method, seed=3, data=JOB.data).to_record()}
+    question = {**grid_double.Job(Sender(method, seed=3), data=JOB.data).to_record()}
     record = ask(clients, **question, clients=["c000"], limit=10_000)
     rng = client_rng(3, "c000")
     expected = method.summarize(*clients["c000"], client_id="c000", rng=rng)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flwr.cli.config_utils import load_and_validate
 
+from fedcof.client import Sender
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings
@@ -26,19 +27,22 @@ def test_flower_takes_the_app_without_a_warning():
 
 def test_settings_of_the_app_are_the_defaults():
     settings = Settings.from_run_config(CONFIG)
-    assert settings == Settings(Job(FedCOF()), settings.run_folder)
+    assert settings == Settings(Job(Sender(FedCOF())), settings.run_folder)
 
 
 def test_hyperparameters_in_the_app_are_the_defaults_of_every_method():
     for method in METHODS:
-        assert Settings.from_run_config(CONFIG | {"method": method}).job.method == METHODS[method]()
+        assert (
+            Settings.from_run_config(CONFIG | {"method": method}).job.sender.method
+            == METHODS[method]()
+        )
 
 
 def test_every_key_of_the_app_is_read():
     keys = {key.replace("-", "_") for key in CONFIG}
     known = {f.name for kind in (Plan, Settings, Job, *METHODS.values()) for f in fields(kind)}
     known |= {f"train_{f.name}" for kind in (TrainingSettings, Training) for f in fields(kind)}
-    known.add("test_data")
+    known |= {"test_data", "method", "seed"}
     assert keys <= known
 
 

@@ -86,7 +86,7 @@ def test_answers_are_cut_where_a_message_would_be_too_large(clients, expected, t
 def test_bytes_are_those_of_the_summaries(clients, tmp_path):
     _, report = run(GridDouble(one_each(clients)), tmp_path)
     with SummaryStore(tmp_path / STORE, Settings(JOB, tmp_path).fingerprint) as store:
-        assert report.bytes == sum(len(s.to_bytes()) for s in store.summaries())
+        assert report.wire_bytes == sum(len(s.to_bytes()) for s in store.summaries())
 
 
 # Somebody does not

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedcof.client import Sender
 from fedcof.errors import AnswerError, SummaryError
 from fedcof.federation.records import Answer, Job, Roster, checked_code, code_of
 from fedcof.methods import FedCOF
@@ -21,7 +22,7 @@ def test_answer_is_what_was_sent(summaries, failed):
 
 
 def test_job_is_what_was_sent():
-    job = Job(FedCOF(shrinkage=0.1, means_per_class=2), seed=3, backbone="squeezenet1.1", data="x")
+    job = Job(Sender(FedCOF(means_per_class=2), seed=3), backbone="squeezenet1.1", data="x")
     assert Job.from_record(job.to_record()) == job
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from grid_double import GridDouble, run
 
+from fedcof.client import Sender
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings, parse_classes
@@ -30,7 +31,7 @@ def test_settings_come_from_the_run_configuration():
     )
     method = FedCOF(shrinkage=0.1, means_per_class=2)
     assert settings == Settings(
-        Job(method, seed=7, backbone="squeezenet1.1", data="site:load_data"),
+        Job(Sender(method, seed=7), backbone="squeezenet1.1", data="site:load_data"),
         Path("/runs/1"),
         Plan(fraction=0.5, min_clients=3, timeout=10.0),
         classes=("cat", "dog"),
@@ -40,7 +41,7 @@ def test_settings_come_from_the_run_configuration():
 
 def test_hyperparameters_are_those_of_the_method():
     settings = Settings.from_run_config({"method": "fed3r", "ridge": 3.0, "shrinkage": 0.1})
-    assert settings.job.method == Fed3R(ridge=3.0)
+    assert settings.job.sender.method == Fed3R(ridge=3.0)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_report_is_in_the_run_folder(clients, tmp_path):
     _, report = run(GridDouble({1: clients}), tmp_path)
     saved = json.loads((tmp_path / "report.json").read_text())
     assert saved["answered"] == sorted(clients)
-    assert saved["bytes"] == report.bytes
+    assert saved["wire_bytes"] == report.wire_bytes
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "head.safetensors",
         "report.json",

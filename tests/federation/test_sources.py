@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fedcof.errors import SummaryError
-from fedcof.federation.sources import as_features, load_clients
+from fedcof.federation.sources import extract, load_clients
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(6, 2)
 LABELS = np.array([0, 1, 0, 1, 0, 1])
@@ -157,7 +157,7 @@ def test_folder_of_images_is_one_client_with_the_names_of_its_folders(tmp_path):
 
 
 def test_features_are_taken_as_they_are():
-    features, labels = as_features(FEATURES, LABELS.tolist(), "")
+    features, labels, _ = extract(FEATURES, LABELS.tolist(), "")
     assert features is FEATURES
     assert labels.tolist() == LABELS.tolist()
 
@@ -172,7 +172,7 @@ def test_images_go_through_the_backbone_as_in_one_process(images, tmp_path, monk
     from fedcof.data import extract_features
 
     monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
-    features, labels = as_features(images, [1, 2, 3], "squeezenet1.1")
+    features, labels, _ = extract(images, [1, 2, 3], "squeezenet1.1")
     assert np.array_equal(features, extract_features(images, squeezenet()).features)
     assert labels.tolist() == [1, 2, 3]
 
@@ -180,16 +180,16 @@ def test_images_go_through_the_backbone_as_in_one_process(images, tmp_path, monk
 def test_label_of_an_image_that_cannot_be_read_is_left_out(images, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
     with pytest.warns(UserWarning, match="skipped 1"):
-        _, labels = as_features([images[0], b"broken", images[2]], [1, 2, 3], "squeezenet1.1")
+        _, labels, _ = extract([images[0], b"broken", images[2]], [1, 2, 3], "squeezenet1.1")
     assert labels.tolist() == [1, 3]
 
 
 def test_images_without_a_backbone_are_refused(images):
     with pytest.raises(SummaryError, match="name a backbone") as caught:
-        as_features(images, [1, 2, 3], "")
+        extract(images, [1, 2, 3], "")
     assert caught.value.code == "no-backbone"
 
 
 def test_images_with_too_few_labels_are_refused(images):
     with pytest.raises(SummaryError, match="3 images but 2 labels"):
-        as_features(images, [1, 2], "squeezenet1.1")
+        extract(images, [1, 2], "squeezenet1.1")

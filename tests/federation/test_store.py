@@ -75,7 +75,9 @@ def test_another_job_is_refused_and_the_difference_named(store, key, value):
 
 def test_another_version_of_the_tables_is_refused(store):
     store._database.execute("PRAGMA user_version = 99")
-    with pytest.raises(RunFolderError, match="schema 99"):
+    with pytest.raises(
+        RunFolderError, match="written by a later version; this version of fedcof, 0"
+    ):
         again(store)
 
 
@@ -150,3 +152,9 @@ def test_dropped_summary_may_come_again(store):
     store.drop(["a"])
     assert store.client_ids() == set()
     assert add(store, "a", value=2.0)
+
+
+def test_a_run_folder_of_another_version_is_refused_with_the_version_named(store):
+    store._database.execute("PRAGMA user_version = 1")
+    with pytest.raises(RunFolderError, match=r"written by fedcof 0\.1\.0; .* another run folder"):
+        SummaryStore(store._path, JOB)

@@ -19,6 +19,7 @@ from flwr.app import Context, RecordDict
 from grid_double import NODES
 
 from fedcof import FedCOF, LinearHead
+from fedcof.client import Sender
 from fedcof.data import ImageSet, Partition
 from fedcof.errors import HeadError, NoWeightsError, TrainingError
 from fedcof.experiments.training import on_images
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers
 
 SETTINGS = TrainingSettings(rounds=3, client_lr=0.1, batch_size=4, participation=0.5)
 SOURCE = "grid_double:load_data"
-JOB = Job(FedCOF(), data=SOURCE)
+JOB = Job(Sender(FedCOF()), data=SOURCE)
 
 
 class Nodes(InProcessGrid):
@@ -271,7 +272,7 @@ def pictures():
 
 def tune(nodes, backbone, folder, settings, mode, **options):
     """Train a random head and what is before it, over the SuperNodes."""
-    job = Job(FedCOF(), data=SOURCE, backbone=str(backbone))
+    job = Job(Sender(FedCOF()), data=SOURCE, backbone=str(backbone))
     head = random_head(network(str(backbone)).dim, IMAGES.classes, seed=0)
     training = Training(Settings(job, folder), settings, mode=mode, **options)
     return training.run(FlowerGrid(nodes), head)
@@ -375,7 +376,7 @@ def test_a_learning_rate_that_diverges_names_the_clients(resnet, tmp_path):
 
 
 def test_a_head_of_another_backbone_is_refused(resnet, tmp_path):
-    job = Job(FedCOF(), data=SOURCE, backbone=str(resnet))
+    job = Job(Sender(FedCOF()), data=SOURCE, backbone=str(resnet))
     head = random_head(5, IMAGES.classes, seed=0)
     with pytest.raises(HeadError, match="length 5, the backbone gives 12"):
         Training(Settings(job, tmp_path), TUNING, mode="finetune").run(
@@ -403,7 +404,7 @@ def test_the_server_app_collects_measures_trains_and_goes_on(clients, tmp_path, 
     history = load_history(tmp_path / "run" / "history.json")
     assert [one.stage for one in history] == ["training-free", *3 * ["training"]]
     assert history[0].clients == 6
-    assert history[0].formula_bytes == head.provenance.bytes == history[1].formula_bytes
+    assert history[0].formula_bytes == head.provenance.formula_bytes == history[1].formula_bytes
     assert history[0].accuracy == history[1].accuracy == head.score(features, labels)
     before = (tmp_path / "run" / "head-trained.safetensors").read_bytes()
     server_app.main(Nodes({1: clients}), context)
@@ -434,7 +435,7 @@ def main(grid, context):
         ("finetune", sys.argv[2], 5, 0.05),
         ("prompt", sys.argv[3], 5, 0.05),
     ):
-        job = Job(FedCOF(), data=str(folder / mode / "data"), backbone=backbone)
+        job = Job(Sender(FedCOF()), data=str(folder / mode / "data"), backbone=backbone)
         settings = TrainingSettings(
             rounds=2, client_lr=client_lr, batch_size=3, participation=0.6
         )

@@ -40,14 +40,14 @@ class TestRegistry:
     @pytest.mark.parametrize(
         ("name", "hyperparameters", "message"),
         [
-            ("fedcof", {"shrinkage": -1.0}, "shrinkage must be a number of at least 0"),
+            ("fedcof", {"shrinkage": -1.0}, "shrinkage must be a finite number, at least 0"),
             ("fedcof", {"shrinkage": np.nan}, "it is nan"),
             ("fedcof", {"shrinkage": np.inf}, "it is inf"),
-            ("fedcof", {"means_per_class": 0}, "means_per_class must be a number of at least 1"),
-            ("fedcof", {"scatter": "total"}, r"\('within', 'between', 'both'\), not 'total'"),
+            ("fedcof", {"means_per_class": 0}, "means_per_class must be an integer, at least 1"),
+            ("fedcof", {"scatter": "total"}, r"one of within, between, both, it is 'total'"),
             ("fedcof-oracle", {"shrinkage": -0.1}, "shrinkage must be"),
             ("fedcof-diagonal", {"shrinkage": np.nan}, "shrinkage must be"),
-            ("fed3r", {"ridge": -0.1}, "ridge must be a number of at least 0, it is -0.1"),
+            ("fed3r", {"ridge": -0.1}, "ridge must be a finite number, at least 0, it is -0.1"),
             ("ccvr", {"samples_per_class": 0}, "samples_per_class must be"),
             ("ccvr", {"max_iter": 0}, "max_iter must be"),
         ],
@@ -77,7 +77,7 @@ class TestEveryMethod:
         assert provenance.method == method.name
         assert provenance.clients == 9
         assert provenance.samples == 240
-        assert provenance.bytes == sum(summary.formula_bytes for summary in summaries)
+        assert provenance.formula_bytes == sum(summary.formula_bytes for summary in summaries)
         assert get_method(provenance.method, **provenance.hyperparameters) == method
 
     def test_gives_the_same_bytes_again(self, method, deal, blobs):
@@ -111,7 +111,7 @@ class TestEveryMethod:
         received = method.solve([from_bytes(summary.to_bytes()) for summary in summaries])
         if method.name != "ccvr":  # an optimiser stops within its tolerance
             np.testing.assert_allclose(received.weight, head.weight, atol=1e-4)
-        assert received.provenance.bytes == head.provenance.bytes
+        assert received.provenance.formula_bytes == head.provenance.formula_bytes
 
     def test_refuses_one_class_in_all(self, method):
         with pytest.raises(

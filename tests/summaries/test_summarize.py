@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fedcof
 from fedcof import Summarizer, SummaryError, summarize
-from fedcof.summaries import summarize_gram
+from fedcof.summaries import Gram
 
 X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 0.0]])
 
@@ -166,10 +166,10 @@ class TestStreaming:
 
     def test_long_features_are_summed_in_blocks(self, rng, monkeypatch):
         features, labels = rng.normal(size=(50, 3)), rng.integers(2, size=50)
-        whole, gram = summarize(features, labels), summarize_gram(features, labels)
-        monkeypatch.setattr("fedcof.summaries.features._BLOCK_BYTES", 7 * 3 * 8)
+        whole, gram = summarize(features, labels), Gram.summarize(features, labels)
+        monkeypatch.setattr("fedcof.numerics._BLOCK_BYTES", 7 * 3 * 8)
         np.testing.assert_allclose(summarize(features, labels).means, whole.means, rtol=1e-13)
-        blocked = summarize_gram(features, labels)
+        blocked = Gram.summarize(features, labels)
         np.testing.assert_allclose(blocked.gram, gram.gram, rtol=1e-13)
         np.testing.assert_allclose(blocked.sums, gram.sums, rtol=1e-13)
 

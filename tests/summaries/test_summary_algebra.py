@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import fedcof
 from fedcof import METHODS, merge
+from fedcof.numerics import blocks
 from fedcof.summaries import ClassMeans
-from fedcof.summaries.features import blocks
 
 # few clients, as here, may leave one mean a class
 pytestmark = pytest.mark.filterwarnings("ignore::fedcof.FewMeansWarning")
@@ -92,7 +92,7 @@ def test_the_head_of_merged_summaries_is_that_of_the_parts(method, federation, c
     order.shuffle(parts)
     merged = method.solve([merge(half) for half in (parts[:cut], parts[cut:]) if half])
     assert merged.classes.tolist() == head.classes.tolist()
-    assert merged.provenance.bytes == head.provenance.bytes
+    assert merged.provenance.formula_bytes == head.provenance.formula_bytes
     if exact(method):
         assert merged.weight.tobytes() == head.weight.tobytes()
     elif not isinstance(method, fedcof.CCVR):  # an optimiser stops within its tolerance
@@ -171,7 +171,7 @@ def test_grams_add_up():
 def test_blocks_are_the_same_however_the_rows_are_dealt_to_arrays(lengths, at_least):
     rows = np.arange(float(sum(lengths)))[:, None]
     dealt = np.split(rows, np.cumsum(lengths)[:-1])
-    with patch("fedcof.summaries.features._BLOCK_BYTES", 5 * 8):
+    with patch("fedcof.numerics._BLOCK_BYTES", 5 * 8):
         whole = [span for span, _ in blocks([rows], np.float64, at_least=at_least)]
         parts = [
             (span, block.copy(), np.shares_memory(block, rows))
@@ -184,7 +184,7 @@ def test_blocks_are_the_same_however_the_rows_are_dealt_to_arrays(lengths, at_le
 
 
 def test_a_head_from_several_blocks_does_not_depend_on_merging(rng, monkeypatch):
-    monkeypatch.setattr("fedcof.summaries.features._BLOCK_BYTES", 5 * 3 * 4)
+    monkeypatch.setattr("fedcof.numerics._BLOCK_BYTES", 5 * 3 * 4)
     parts = [
         fedcof.from_bytes(
             fedcof.summarize(rng.normal(size=(9, 3)), [0, 1, 2] * 3, client_id=f"{i:02}").to_bytes()

@@ -111,7 +111,7 @@ class TestSizes:
             method.summarize(features[4:], [1, 1], client_id="b"),
         ]
         for sent in (parts, [fedcof.merge(parts)]):
-            assert method.solve(sent).provenance.bytes == 4 * (4 * 3 + 2 * 3**2)
+            assert method.solve(sent).provenance.formula_bytes == 4 * (4 * 3 + 2 * 3**2)
 
     @pytest.mark.parametrize("label", [int, "class number {}".format])
     def test_the_wire_adds_less_than_five_per_cent(self, rng, label):

@@ -61,7 +61,7 @@ def test_the_last_training_free_round_has_the_head_of_all_clients(dealt):
     assert head.weight.tobytes() == whole.weight.tobytes()
     assert sum(one.clients for one in rounds) == 8
     assert rounds[-1].accuracy == whole.score(dealt.test_features, dealt.test_labels)
-    assert rounds[-1].formula_bytes == whole.provenance.bytes
+    assert rounds[-1].formula_bytes == whole.provenance.formula_bytes
 
 
 def test_one_history_has_both_stages(dealt):

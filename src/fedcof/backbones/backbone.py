@@ -108,6 +108,11 @@ class Backbone:
     def __repr__(self) -> str:
         return f"Backbone({self.name!r}, dim={self.dim}, fingerprint={self.fingerprint[:12]!r})"
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """What summaries and heads say of features that this backbone made."""
+        return {"backbone": self.fingerprint[:16]}
+
     def preprocess(self, image: ImageArray) -> NDArray[np.float32]:
         """Prepare one RGB image, a (height, width, 3) uint8 array, as a (3, size, size) tensor."""
         return self.preprocessing(image)

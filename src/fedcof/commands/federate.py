@@ -106,9 +106,10 @@ def federate(
                         "clients": holders,
                         "partition": split,
                     },
+                    origin=dealt.origin,
                     advance=advance,
                 )
-                rounds, wire_bytes = report.rounds, report.bytes
+                rounds, wire_bytes = report.rounds, report.wire_bytes
             else:
                 result, head = evaluate(chosen, dealt, seed=seed, advance=advance)
                 rounds, wire_bytes = 1, result.wire_bytes
@@ -124,7 +125,7 @@ def federate(
             "accuracy": f"{100 * head.score(dealt.test_features, dealt.test_labels):.1f} %",
             "clients in the head": f"{head.provenance.clients:,}",
             "rounds": str(rounds),
-            "sent (formula)": f"{head.provenance.bytes / 1e6:.2f} MB",
+            "sent (formula)": f"{head.provenance.formula_bytes / 1e6:.2f} MB",
             "sent in this run": f"{wire_bytes / 1e6:.2f} MB",
             "time": f"{seconds:.1f} s",
         }.items():

@@ -37,8 +37,9 @@ def summarize(
     ] = False,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
-    from fedcof.federation.sources import as_features, read_clients
-    from fedcof.methods import client_rng
+    from fedcof.client import Sender
+    from fedcof.federation.sources import extract, read_clients
+    from fedcof.files import write_atomically
     from fedcof.progress import progress_bar
 
     with errors_for_people():
@@ -46,14 +47,19 @@ def summarize(
             method, means_per_class=means_per_class if means_per_class > 1 else None
         )
         out.mkdir(parents=True, exist_ok=True)
+        sender = Sender(chosen, seed)
         for name, (data, labels) in read_clients(source, client_id).items():
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
-                features, kept = as_features(data, labels, backbone, strict=strict, advance=advance)
-            rng = client_rng(seed, name)
-            summary = chosen.summarize(features, kept, client_id=name, rng=rng)
+                found = extract(data, labels, backbone, strict=strict, advance=advance)
+            sent = sender.send(found.features, found.labels, client_id=name, origin=found.origin)
             path = out / f"{quote(name, safe=' ')}{SUFFIX}"
-            summary.save(path)
-            console.print(f"{path}: {summary.total} samples, {path.stat().st_size:,} bytes")
+            if sent is None:
+                console.print(f"{name}: nothing is left to send")
+                continue
+            write_atomically(path, sent.data)
+            console.print(
+                f"{path}: {len(found.labels)} samples, {sent.wire_bytes:,} bytes", highlight=False
+            )
 
 
 def solve(

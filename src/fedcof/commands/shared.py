@@ -158,4 +158,5 @@ def deal_images(
         dealt,
         test_features.features,
         test.labels[test_features.kept],
+        backbone.origin,
     )

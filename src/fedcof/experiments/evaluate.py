@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcof.client import Sender
 from fedcof.data import Partition
 from fedcof.heads import LinearHead
-from fedcof.methods import Method, client_rng
+from fedcof.methods import Method
 from fedcof.summaries import Summary, from_bytes
 
 
@@ -28,6 +29,8 @@ class Dealt:
         Which client holds which of the n samples.
     test_features : ndarray of float, shape (n_test, dim)
     test_labels : ndarray of int or str, shape (n_test,)
+    origin : mapping of str to str, default {}
+        What made the features, as the summaries will say it.
     """
 
     features: NDArray[np.floating[Any]]
@@ -35,6 +38,7 @@ class Dealt:
     partition: Partition
     test_features: NDArray[np.floating[Any]]
     test_labels: NDArray[Any]
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[str, NDArray[np.floating[Any]], NDArray[Any]]]:
         """Yield every client that holds samples: its id, features and labels."""
@@ -68,7 +72,7 @@ class Result:
     server_seconds: float
 
 
-class Sent(NamedTuple):
+class Collected(NamedTuple):
     """What arrived at the server, and its size."""
 
     summaries: list[Summary]
@@ -76,18 +80,13 @@ class Sent(NamedTuple):
     wire_bytes: int
 
 
-PrivacyStep = Callable[[Summary, np.random.Generator], Summary | None]
-"""What is done to a summary before it leaves the client; None if nothing of it is left."""
-
-
 def collect(
     method: Method[Any],
     dealt: Dealt,
     *,
     seed: int = 0,
-    privacy: PrivacyStep | None = None,
     advance: Callable[[int], None] = lambda steps: None,
-) -> Sent:
+) -> Collected:
     """Let every client summarize and send; encode and decode as on the wire.
 
     Parameters
@@ -96,24 +95,19 @@ def collect(
     dealt : Dealt
     seed : int
         Seeds what the clients draw, each from the seed and its id.
-    privacy : callable, optional
-        Done to every summary before it is sent.
     advance : callable
         Called with 1 after every client.
     """
+    sender = Sender(method, seed)
     summaries, formula_bytes, wire_bytes = [], 0, 0
     for client_id, features, labels in dealt:
-        rng = client_rng(seed, client_id)
-        summary = method.summarize(features, labels, client_id=client_id, rng=rng)
-        if privacy is not None:
-            summary = privacy(summary, rng)
-        if summary is not None:
-            data = summary.to_bytes()
-            summaries.append(from_bytes(data))
-            formula_bytes += summary.formula_bytes
-            wire_bytes += len(data)
+        sent = sender.send(features, labels, client_id=client_id, origin=dealt.origin)
+        if sent is not None:
+            summaries.append(from_bytes(sent.data))
+            formula_bytes += sent.formula_bytes
+            wire_bytes += sent.wire_bytes
         advance(1)
-    return Sent(summaries, formula_bytes, wire_bytes)
+    return Collected(summaries, formula_bytes, wire_bytes)
 
 
 def evaluate(
@@ -121,7 +115,6 @@ def evaluate(
     dealt: Dealt,
     *,
     seed: int = 0,
-    privacy: PrivacyStep | None = None,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> tuple[Result, LinearHead]:
     """Collect every client's summary, solve, and score the head.
@@ -130,7 +123,7 @@ def evaluate(
 
     Parameters
     ----------
-    method, dealt, seed, privacy, advance
+    method, dealt, seed, advance
         As for `collect`.
 
     Returns
@@ -138,9 +131,9 @@ def evaluate(
     result : Result
     head : LinearHead
     """
-    sent = collect(method, dealt, seed=seed, privacy=privacy, advance=advance)
+    sent = collect(method, dealt, seed=seed, advance=advance)
     start = time.perf_counter()
-    head = method.solve(sent.summaries)
+    head = method.solve(sent.summaries).with_provenance(sending=Sender(method, seed).settings())
     seconds = time.perf_counter() - start
     result = Result(
         method=method.name,

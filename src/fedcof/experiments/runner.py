@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
@@ -24,15 +24,16 @@ import scipy
 import sklearn
 
 import fedcof
+from fedcof.client import Sender
 from fedcof.errors import FedCOFError, NotRunError, SingularScatterWarning
-from fedcof.experiments.evaluate import Dealt, PrivacyStep, Sent, collect
+from fedcof.experiments.evaluate import Collected, Dealt, collect
 from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.participation import participate
 from fedcof.experiments.results import Histogram, Results, Row, Skipped, partition_name
 from fedcof.experiments.training_paper import TrainingSetting
 from fedcof.heads import LinearHead
-from fedcof.methods import CCVR, Method
+from fedcof.methods import Method
 from fedcof.progress import Advance, progress_bar
 from fedcof.scatter import ClassStatistics, condition_number
 from fedcof.summaries import Summary, ordered
@@ -47,9 +48,6 @@ VERSIONS = {
 }
 
 _SHOWN_CLIENTS = 20
-
-PRIVACY_STEPS: dict[str, Callable[[float], PrivacyStep]] = {}
-"""The mechanisms behind `Noise` by name, each made from its epsilon."""
 
 
 class Traffic(NamedTuple):
@@ -96,7 +94,7 @@ class _Federation:
         self.dealt = Dealt(train.features, train.labels, partition, test.features, test.labels)
         self.source = source
         self.seed = seed
-        self._sent: dict[Hashable, Sent] = {}
+        self._sent: dict[Hashable, Collected] = {}
         self._pooled: dict[Hashable, Any] = {}
 
     def histogram(self) -> Histogram:
@@ -116,7 +114,7 @@ class _Federation:
             images = self.source.data.images
             measured = setting.measure(self.dealt, images, seed=self.seed, **training)
             return measured | self._circumstances(start)
-        method = _seeded(setting.method, self.seed)
+        method = setting.method.seeded(self.seed)
         if experiment.measure == "participation":
             sent = self.sent(method, setting.noise)
             rounds = participate(method, self.dealt, sent.summaries, seed=self.seed)
@@ -139,12 +137,14 @@ class _Federation:
             "versions": VERSIONS,
         }
 
-    def sent(self, method: Method[Any], noise: Noise | None) -> Sent:
+    def sent(self, method: Method[Any], noise: Noise | None) -> Collected:
         """Return what the clients send."""
+        if noise is not None:
+            raise NotRunError("this experiment waits for noise on counts, which is not there yet")
         return _once(
             self._sent,
-            _what_is_sent(method, noise),
-            lambda: collect(method, self.dealt, seed=self.seed, privacy=privacy_step(noise)),
+            _what_is_sent(method),
+            lambda: collect(method, self.dealt, seed=self.seed),
         )
 
     def pooled(self, method: Method[Any], noise: Noise | None) -> tuple[Any, Traffic]:
@@ -153,7 +153,7 @@ class _Federation:
         if pooled is not None:
             return pooled, expected_traffic(method, self.dealt)
         sent = self.sent(method, noise)
-        how = (type(method).pool, _what_is_sent(method, noise))
+        how = (type(method).pool, _what_is_sent(method))
         pooled = _once(self._pooled, how, lambda: method.pool(ordered(sent.summaries, Summary)))
         return pooled, traffic_of(sent)
 
@@ -175,16 +175,12 @@ def _once(cache: dict[Hashable, T], name: Hashable, make: Callable[[], T]) -> T:
     return cache[name]
 
 
-def _what_is_sent(method: Method[Any], noise: Noise | None) -> Hashable:
-    return method.summary_type, getattr(method, "means_per_class", 1), noise
+def _what_is_sent(method: Method[Any]) -> Hashable:
+    settings = tuple(sorted(method.client_settings.items()))
+    return type(method).summarize, method.summary_type, settings
 
 
-def _seeded(method: Method[Any], seed: int) -> Method[Any]:
-    """Give the run's seed to a method whose server draws."""
-    return replace(method, seed=seed) if isinstance(method, CCVR) else method
-
-
-def traffic_of(sent: Sent) -> Traffic:
+def traffic_of(sent: Collected) -> Traffic:
     """Return the traffic of what was sent."""
     means = sum(len(summary.counts) for summary in sent.summaries)
     return Traffic(sent.formula_bytes, sent.wire_bytes, means)
@@ -192,29 +188,15 @@ def traffic_of(sent: Sent) -> Traffic:
 
 def expected_traffic(method: Method[Any], dealt: Dealt) -> Traffic:
     """Return what clients with one row a class would send, from the shapes alone."""
+    sender = Sender(method)
     formula_bytes = wire_bytes = num_means = 0
     for client_id, features, labels in dealt:
         classes = np.unique(labels)
-        formula, wire = method.summary_type.sizes(classes, features.shape[1], client_id=client_id)
+        formula, wire = sender.expected_bytes(classes, features.shape[1], client_id=client_id)
         formula_bytes += formula
         wire_bytes += wire
         num_means += len(classes)
     return Traffic(formula_bytes, wire_bytes, num_means)
-
-
-def privacy_step(noise: Noise | None) -> PrivacyStep | None:
-    """Return the mechanism that a setting asks for.
-
-    Raises
-    ------
-    NotRunError
-        If there is none of that name.
-    """
-    if noise is None:
-        return None
-    if noise.noise not in PRIVACY_STEPS:
-        raise NotRunError("this version has no noise on counts")
-    return PRIVACY_STEPS[noise.noise](noise.epsilon)
 
 
 def run(

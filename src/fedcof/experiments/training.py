@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from fedcof.data import ImageSet, Partition
 from fedcof.errors import HeadError, SummaryError
-from fedcof.experiments.evaluate import Dealt
+from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import appearances
 from fedcof.heads import LinearHead
-from fedcof.methods import Method, client_rng
-from fedcof.summaries import ClassMeans, Summary, from_bytes, merge
+from fedcof.methods import Method
+from fedcof.summaries import ClassMeans, Summary, merge
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,16 +52,15 @@ def training_free_rounds(
     """
     from fedcof.training import Round
 
-    sent = []
-    for client_id, features, labels in dealt:
-        rng = client_rng(settings.seed, client_id)
-        sent.append(method.summarize(features, labels, client_id=client_id, rng=rng).to_bytes())
-    summaries = [from_bytes(data) for data in sent]
-    rng = np.random.default_rng([settings.seed, len(sent)])
+    summaries = collect(method, dealt, seed=settings.seed).summaries
+    sizes = [len(summary.to_bytes()) for summary in summaries]
+    rng = np.random.default_rng([settings.seed, len(summaries)])
     seen: list[int] = []
     rounds: list[Round] = []
     head = None
-    for number, fresh in enumerate(appearances(len(sent), settings.participation, rng), start=1):
+    for number, fresh in enumerate(
+        appearances(len(summaries), settings.participation, rng), start=1
+    ):
         seen += fresh
         if fresh or head is None:
             head = _solve(method, [summaries[k] for k in seen])
@@ -73,7 +72,7 @@ def training_free_rounds(
                 if head is None
                 else head.score(dealt.test_features, dealt.test_labels),
                 formula_bytes=sum(summaries[k].formula_bytes for k in seen),
-                wire_bytes=sum(len(sent[k]) for k in seen),
+                wire_bytes=sum(sizes[k] for k in seen),
                 clients=len(fresh),
             )
         )

@@ -125,9 +125,7 @@ class TrainingSetting(NamedTuple):
             )
         history: list[Round] = []
         if start is not None:
-            if isinstance(start, CCVR):
-                start = replace(start, seed=seed)
-            head, history, _ = training_free_rounds(start, dealt, training)
+            head, history, _ = training_free_rounds(start.seeded(seed), dealt, training)
         if run.training is not None:
             if start is None:
                 from fedcof.training.models import random_head

@@ -59,6 +59,6 @@ class Admission:
         if self.classes:
             check_classes(summary, np.array(self.classes))
         rows = int(np.unique(summary.classes, return_counts=True)[1].max())
-        allowed = getattr(self.method, "means_per_class", 1)
+        allowed = self.method.rows_per_class
         if rows > allowed:
             raise SummaryError("rows", f"{rows} rows for one class, at most {allowed} are expected")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from fedcof.errors import SummaryError
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
-from fedcof.federation.sources import Clients, as_features, load_clients
-from fedcof.methods import client_rng
-from fedcof.summaries import Summary
+from fedcof.federation.sources import Clients, extract, load_clients
 
 _log = logging.getLogger(__name__)
 
-# A user's load_data may leave by sys.exit, which must not take the other clients with it.
-_ANYTHING = (Exception, SystemExit)
+# A user's load_data may call sys.exit, which must not end the answer for the other clients.
+_FAILURES = (Exception, SystemExit)
 
 
 def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
         if action == DESCRIBE:
             return Roster(sorted(clients)).to_record()
         return summaries(job, clients, question["clients"], int(question["limit"])).to_record()
-    except _ANYTHING as error:
+    except _FAILURES as error:
         _log.error("cannot answer %r: %s", action, code_of(error), exc_info=error)
         return fault_record(error)
 
@@ -56,7 +55,7 @@ def summaries(job: Job, clients: Clients, wanted: list[str], limit: int) -> Answ
     for client_id in wanted:
         try:
             data = summary_bytes(job, clients, client_id)
-        except _ANYTHING as error:
+        except _FAILURES as error:
             _log.error("client %r: %s", client_id, code_of(error), exc_info=error)
             failed[client_id] = code_of(error)
             continue
@@ -72,7 +71,8 @@ def summaries(job: Job, clients: Clients, wanted: list[str], limit: int) -> Answ
 
 def summary_bytes(job: Job, clients: Clients, client_id: str) -> bytes:
     """Return what one client sends."""
-    features, labels = as_features(*clients[client_id], job.backbone)
-    rng = client_rng(job.seed, client_id)
-    summary: Summary = job.method.summarize(features, labels, client_id=client_id, rng=rng)
-    return summary.to_bytes()
+    features, labels, origin = extract(*clients[client_id], job.backbone)
+    sent = job.sender.send(features, labels, client_id=client_id, origin=origin or job.origin)
+    if sent is None:
+        raise SummaryError("withheld", "a step leaves nothing of this client's summary")
+    return sent.data

@@ -110,7 +110,7 @@ class Collector:
         pause: float = 1.0,
     ) -> None:
         self._grid, self._store, self._admission, self._plan = grid, store, admission, plan
-        self._job_record, self._seed = job.to_record(), job.seed
+        self._job_record, self._seed = job.to_record(), job.sender.seed
         self._advance, self._now, self._sleep, self._pause = advance, now, sleep, pause
         self._started = now()
         self._nodes: dict[int, _Node] = {}
@@ -277,7 +277,7 @@ class Collector:
         if not wanted & (answer.summaries.keys() | answer.failed.keys()):
             raise AnswerError("mentions none of the clients that it was asked for")
         node.strikes, node.share = 0, 2 * node.share
-        self.report.bytes += sum(map(len, answer.summaries.values()))
+        self.report.wire_bytes += sum(map(len, answer.summaries.values()))
         for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
             self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
         for client_id in sorted(wanted & answer.summaries.keys()):

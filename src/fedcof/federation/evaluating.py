@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcof.federation.sources import Clients, as_features
+from fedcof.federation.sources import Clients, extract
 from fedcof.heads import LinearHead
 
 
@@ -24,7 +24,7 @@ def score(head: LinearHead, test: Clients, backbone: str) -> float:
     """
     right = total = 0.0
     for data, labels in test.values():
-        features, kept = as_features(data, labels, backbone)
+        features, kept, _ = extract(data, labels, backbone)
         right += head.score(features, kept) * len(kept)
         total += len(kept)
     return right / total

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
+from fedcof.client import Sender
 from fedcof.errors import AnswerError, SummaryError
-from fedcof.methods import Method, get_method
 
 DESCRIBE = "describe"
 SUMMARIZE = "summarize"
@@ -34,39 +34,38 @@ class Job:
 
     Parameters
     ----------
-    method : Method
-        Its ``summarize`` runs on the clients.
-    seed : int, default 0
-        Seeds the random sets of the clients, each from the seed and its id.
+    sender : Sender
+        How a client makes what it sends.
     backbone : str, default ""
         The name of the backbone that makes features of images; empty where clients hold features.
     data : str, default ""
         Where a SuperNode finds its clients if its own configuration does not say; see `sources`.
+    origin : mapping of str to str, default {}
+        What made the features that the clients hold, where the server knows it: in a simulation.
     """
 
-    method: Method[Any]
-    seed: int = 0
+    sender: Sender
     backbone: str = ""
     data: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
         """Return the job as it goes over the wire."""
         return {
-            "method": self.method.name,
-            "hyperparameters": json.dumps(asdict(self.method)),
-            "seed": self.seed,
+            "sending": json.dumps(self.sender.settings()),
             "backbone": self.backbone,
             "data": self.data,
+            "origin": json.dumps(dict(self.origin)),
         }
 
     @classmethod
     def from_record(cls, record: Record) -> Job:
         """Read what `to_record` wrote."""
         return cls(
-            method=get_method(str(record["method"]), **json.loads(record["hyperparameters"])),
-            seed=int(record["seed"]),
+            sender=Sender.from_settings(json.loads(record["sending"])),
             backbone=str(record["backbone"]),
             data=str(record["data"]),
+            origin=json.loads(record["origin"]),
         )
 
 

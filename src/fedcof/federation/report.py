@@ -39,7 +39,7 @@ class CollectionReport:
         Those that several SuperNodes hold. One of them is asked.
     nodes : dict of int to str
         SuperNodes at fault, with the last reason.
-    bytes : int
+    wire_bytes : int
         What the summaries took on the wire, without Flower's envelope of about 0.5 kB a message.
     """
 
@@ -55,7 +55,7 @@ class CollectionReport:
     conflicting: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
     nodes: dict[int, str] = field(default_factory=dict)
-    bytes: int = 0
+    wire_bytes: int = 0
 
     @property
     def accepted(self) -> set[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from fedcof.client import Sender
 from fedcof.errors import TooFewClientsError
 from fedcof.federation.admission import Admission
 from fedcof.federation.collecting import Collector, Grid
@@ -73,8 +74,7 @@ class Settings:
         }
         return cls(
             job=Job(
-                method=get_method(name, **taken),
-                seed=int(given.get("seed", 0)),
+                Sender(get_method(name, **taken), seed=int(given.get("seed", 0))),
                 backbone=str(given.get("backbone", "")),
                 data=str(given.get("data", "")),
             ),
@@ -88,11 +88,9 @@ class Settings:
     def fingerprint(self) -> dict[str, Any]:
         """What the summaries depend on; settings of the server alone may change between runs."""
         return {
-            "method": self.job.method.name,
-            "means_per_class": getattr(self.job.method, "means_per_class", 1),
+            **self.job.sender.settings(),
             "classes": list(self.classes),
             "backbone": self.job.backbone,
-            "seed": self.job.seed,
             **self.data_is,
         }
 
@@ -157,10 +155,10 @@ def serve(
     TooFewClientsError
         If there is no head because too few clients answered; the summaries are kept.
     """
-    folder, method = settings.run_folder, settings.job.method
+    folder, sender = settings.run_folder, settings.job.sender
     head, lack = None, ""
     with SummaryStore(folder / STORE, settings.fingerprint) as store:
-        admission = Admission(method, settings.classes)
+        admission = Admission(sender.method, settings.classes)
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")
@@ -168,7 +166,7 @@ def serve(
             summaries = store.summaries()
             lack = shortage(summaries, settings)
             if not lack:
-                head = method.solve(summaries)
+                head = sender.method.solve(summaries).with_provenance(sending=sender.settings())
                 head.save(folder / HEAD)
     if head is None:
         raise TooFewClientsError(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcof.client import Sender
 from fedcof.data import Partition
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
@@ -41,6 +42,7 @@ def simulate(
     nodes: int | None = None,
     fraction: float = 1.0,
     data_is: Mapping[str, Any] | None = None,
+    origin: Mapping[str, str] | None = None,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> tuple[LinearHead, CollectionReport]:
     """Run a federation whose clients hold the parts of one set of features.
@@ -65,6 +67,8 @@ def simulate(
         Share of the clients that a round asks.
     data_is : mapping, optional
         What the data is, so that the run folder is not used for other data.
+    origin : mapping of str to str, optional
+        What made the features, as the summaries will say it.
     advance : callable
         Called with the number of clients that answered since the last call.
 
@@ -83,7 +87,7 @@ def simulate(
     with tempfile.TemporaryDirectory(prefix="fedcof-") as folder:
         clients = write_clients(Path(folder), features, labels, partition)
         settings = Settings(
-            job=Job(method, seed=seed, data=folder),
+            job=Job(Sender(method, seed), data=folder, origin=origin or {}),
             run_folder=run_folder,
             plan=Plan(fraction=fraction, min_clients=clients),
             data_is=data_is or {},

@@ -26,7 +26,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,9 +191,15 @@ def are_features(data: Data) -> bool:
     return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind == "f"
 
 
-def as_features(
-    data: Data, labels: Any, backbone: str, **options: Any
-) -> tuple[NDArray[Any], NDArray[Any]]:
+class Extracted(NamedTuple):
+    """The features of a client, their labels, and what made them, as summaries have it."""
+
+    features: NDArray[Any]
+    labels: NDArray[Any]
+    origin: Mapping[str, str]
+
+
+def extract(data: Data, labels: Any, backbone: str, **options: Any) -> Extracted:
     """Return features and labels of a client, from images by way of the backbone.
 
     Images that cannot be read are left out, with a warning; features are kept in the user's cache,
@@ -206,15 +212,16 @@ def as_features(
         If images come without a backbone, or not as many labels as images.
     """
     if are_features(data):
-        return data, np.asarray(labels)
+        return Extracted(data, np.asarray(labels), {})
     if not backbone:
         raise SummaryError("no-backbone", "these are images: name a backbone")
     if len(data) != len(labels):
         raise SummaryError("labels", f"{len(data)} images but {len(labels)} labels")
     from fedcof.data import extract_features
 
-    extracted = extract_features(data, _backbone(backbone), **options)
-    return extracted.features, np.asarray(labels)[extracted.kept]
+    network = _backbone(backbone)
+    found = extract_features(data, network, **options)
+    return Extracted(found.features, np.asarray(labels)[found.kept], network.origin)
 
 
 @lru_cache(maxsize=1)

@@ -14,17 +14,21 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from fedcof import __version__
 from fedcof.errors import RunFolderError
 from fedcof.summaries import Summary, from_bytes
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the tables; another one is refused."""
 
-FAR = 1e4
-"""How many times as large as the median client's a client's features may be.
+_WRITERS = {1: "fedcof 0.1.0"}
 
-No two clients of one backbone come near. Above, rounding leaves nothing of the other clients in a
-Gram or scatter matrix. Below, a client that lies still harms the head: this finds broken ones.
+LARGEST_SCALE = 1e4
+"""A client whose features are more than 10,000 times the median client's is set aside.
+
+Above this factor, rounding leaves nothing of the other clients in a Gram or scatter matrix. Honest
+clients of one backbone are far below it. A dishonest client below it still changes the head: this
+limit is for broken clients.
 """
 
 _TABLES = """
@@ -81,7 +85,9 @@ class SummaryStore:
                 return
         if schema != SCHEMA:
             raise RunFolderError(
-                f"{self._path} has schema {schema}, this fedcof reads {SCHEMA}; use another folder"
+                f"{self._path} was written by {_WRITERS.get(schema, 'a later version')}; this "
+                f"version of fedcof, {__version__}, cannot go on from it: use another run folder, "
+                "or the version that wrote it"
             )
         stored = dict(self._database.execute("SELECT key, value FROM job"))
         for key in sorted(stored.keys() | job.keys()):
@@ -136,9 +142,9 @@ class SummaryStore:
     def misfits(self) -> dict[str, str]:
         """Return the clients whose summaries do not fit those of most others, with the reason.
 
-        Two fit if their features have one length, their labels are of one type, and neither's
-        features are larger than `FAR` times the median client's. No client can force its own on
-        the others by being the first.
+        Two fit if their features have one length and one origin, their labels are of one type, and
+        neither's features are larger than `LARGEST_SCALE` times the median client's. No client can
+        force its own on the others by being the first.
         """
         shapes = {name: _shape(kept) for name, kept in sorted(self._summaries.items())}
         if not shapes:
@@ -155,7 +161,7 @@ class SummaryStore:
         } | {
             name: f"features as large as {scale:.3g}; half of the clients have at most {usual:.3g}"
             for name, scale in scales.items()
-            if scale > FAR * usual > 0
+            if scale > LARGEST_SCALE * usual > 0
         }
 
     def drop(self, client_ids: Collection[str]) -> None:
@@ -188,4 +194,5 @@ class SummaryStore:
 
 def _shape(summary: Summary) -> str:
     labels = "names" if summary.classes.dtype.kind == "U" else "numbers"
-    return f"features of length {summary.dim} and {labels} for labels"
+    made = "".join(f", {name} {fingerprint}" for name, fingerprint in summary.origin.items())
+    return f"features of length {summary.dim} and {labels} for labels{made}"

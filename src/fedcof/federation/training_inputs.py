@@ -16,7 +16,7 @@ from fedcof.backbones import Preprocessing
 from fedcof.data import read_image
 from fedcof.data.images import Rows
 from fedcof.errors import SummaryError, UnreadableImageError
-from fedcof.federation.sources import Data, are_features, as_features
+from fedcof.federation.sources import Data, are_features, extract
 from fedcof.training.local import Inputs
 from fedcof.training.models import Images
 
@@ -49,7 +49,7 @@ def as_inputs(
         If there are features where a network takes images, or images that cannot be used.
     """
     if preprocessing is None:
-        features, kept = as_features(data, labels, backbone)
+        features, kept, _ = extract(data, labels, backbone)
         return torch.from_numpy(np.ascontiguousarray(features, np.float32)), kept
     if are_features(data):
         raise SummaryError("no-images", "these are features; networks and prompts take images")

@@ -120,7 +120,7 @@ class Training:
         found["server_lr"] = chosen_server_lr(
             found.get("server_lr") or None, found.get("strategy", TrainingSettings.strategy)
         )
-        settings = TrainingSettings(**found, seed=federation.job.seed)
+        settings = TrainingSettings(**found, seed=federation.job.sender.seed)
         return cls(federation, settings, test=test, **own)
 
     def run(

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
 from fedcof.heads import LinearHead, Provenance
+from fedcof.registry import Registry
+from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
+from fedcof.summaries.base import common_origin
 
 S = TypeVar("S", bound=Summary)
 
-METHODS: dict[str, type[Method[Any]]] = {}
-"""Every method by its name."""
+METHODS: Registry[type[Method[Any]]] = Registry("method", plugins="fedcof.methods")
+"""Every method by its name. Other packages add theirs by an entry point of this group."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Method(ABC, Generic[S]):
     """One object with two halves; its fields are its hyperparameters.
 
     ``summarize`` runs on the client and returns all that leaves it; ``solve`` runs on the server.
+    A hyperparameter is declared with `fedcof.settings.setting`; one that shapes what a client sends
+    has ``client=True`` and is handed to the summary's ``summarize``.
     """
 
     name: ClassVar[str]
@@ -37,9 +40,26 @@ class Method(ABC, Generic[S]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" in vars(cls):
-            METHODS[cls.name] = cls
+            METHODS.add(cls.name, cls)
 
-    @abstractmethod
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """The hyperparameters that shape what a client sends: all that a client must know."""
+        declared = settings_of(type(self)).values()
+        return {known.name: getattr(self, known.name) for known in declared if known.client}
+
+    @property
+    def rows_per_class(self) -> int:
+        """The most rows that a client sends for one class; a summary with more is refused."""
+        return 1
+
+    def seeded(self, seed: int) -> Self:
+        """Return the method with its server's random numbers drawn from a seed, if it draws any."""
+        return self
+
     def summarize(
         self,
         features: ArrayLike,
@@ -66,8 +86,12 @@ class Method(ABC, Generic[S]):
         SummaryError
             If the data is not well-formed.
         """
+        summary: S = self.summary_type.summarize(
+            features, labels, client_id=client_id, rng=rng, **self.client_settings
+        )
+        return summary
 
-    def solve(self, summaries: Iterable[S]) -> LinearHead:
+    def solve(self, summaries: Iterable[Summary]) -> LinearHead:
         """Return the head.
 
         Parameters
@@ -83,14 +107,13 @@ class Method(ABC, Generic[S]):
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
         head = self.fit(self.pool(parts))
-        clients = sum(len(part.client_ids) for part in parts)
-        rows = sum(part.rows_sent for part in parts)
         provenance = replace(
             head.provenance or Provenance(self.name),
             hyperparameters=asdict(self),
-            clients=clients,
+            clients=sum(len(part.client_ids) for part in parts),
             samples=sum(part.total for part in parts),
-            bytes=self.summary_type.formula(rows, parts[0].dim, clients),
+            formula_bytes=sum(part.formula_bytes for part in parts),
+            origin=common_origin(parts),
         )
         return replace(head, provenance=provenance)
 
@@ -98,7 +121,7 @@ class Method(ABC, Generic[S]):
     def pool(self, parts: Sequence[S]) -> Any:
         """Return all that the head depends on, from summaries in the order of their clients.
 
-        The hyperparameters of `fit` do not enter, so a grid over them pools once.
+        It does not depend on the hyperparameters that `fit` reads, so a grid over these pools once.
         """
 
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Any | None:
@@ -114,7 +137,7 @@ class Method(ABC, Generic[S]):
 
 
 def check_two_classes(classes: NDArray[Any]) -> None:
-    """Check that there is something to tell apart.
+    """Check that there are at least two classes.
 
     Raises
     ------
@@ -128,19 +151,6 @@ def check_two_classes(classes: NDArray[Any]) -> None:
         )
 
 
-def check_at_least(minimum: float, **hyperparameters: float) -> None:
-    """Check that hyperparameters are finite numbers that are not below a minimum.
-
-    Raises
-    ------
-    ValueError
-        With the first that is.
-    """
-    for name, value in hyperparameters.items():
-        if not minimum <= value < math.inf:
-            raise ValueError(f"{name} must be a number of at least {minimum}, it is {value}")
-
-
 def get_method(name: str, **hyperparameters: Any) -> Method[Any]:
     """Return the method of that name.
 
@@ -148,8 +158,7 @@ def get_method(name: str, **hyperparameters: Any) -> Method[Any]:
     ------
     ValueError
         If there is no such method; the message lists the near ones.
+    SettingError
+        If a hyperparameter has a value that it cannot have.
     """
-    if name not in METHODS:
-        near = get_close_matches(name, METHODS) or sorted(METHODS)
-        raise ValueError(f"no method is called {name!r}; did you mean {' or '.join(near)}?")
-    return METHODS[name](**hyperparameters)
+    return METHODS.find(name)(**hyperparameters)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.heads import LinearHead, Provenance
-from fedcof.methods.base import Method, check_at_least, check_two_classes
+from fedcof.methods.base import Method, check_two_classes
+from fedcof.settings import setting
 from fedcof.summaries import ClassCovariances, ClassDistribution, Summary, class_distributions
 
 
@@ -35,23 +36,13 @@ class CCVR(Method[ClassCovariances]):
     name: ClassVar[str] = "ccvr"
     summary_type: ClassVar[type[Summary]] = ClassCovariances
 
-    samples_per_class: int = 500
-    max_iter: int = 30
-    seed: int = 0
+    samples_per_class: int = setting(500, "Virtual features drawn for a class.", minimum=1)
+    max_iter: int = setting(30, "Iterations of L-BFGS.", minimum=1)
+    seed: int = setting(0, "Seeds the draws.", minimum=0)
 
-    def __post_init__(self) -> None:
-        check_at_least(1, samples_per_class=self.samples_per_class, max_iter=self.max_iter)
-
-    def summarize(
-        self,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
-    ) -> ClassCovariances:
-        """Return mean, count and covariance of every class."""
-        return ClassCovariances.summarize(features, labels, client_id=client_id)
+    def seeded(self, seed: int) -> Self:
+        """Return the method with its virtual features drawn from a seed."""
+        return replace(self, seed=seed)
 
     def pool(self, parts: Sequence[ClassCovariances]) -> Sequence[ClassCovariances]:
         """Return the summaries; `fit` pools them class by class and never holds all matrices."""
@@ -70,7 +61,10 @@ class CCVR(Method[ClassCovariances]):
         check_two_classes(classes)
         rng = np.random.default_rng(self.seed)
         features = np.concatenate(
-            [draw_features(one, self.samples_per_class, rng) for one in class_distributions(pooled)]
+            [
+                draw_features(distribution, self.samples_per_class, rng)
+                for distribution in class_distributions(pooled)
+            ]
         )
         class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
         scale = features.std() or 1.0

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcof.heads import LinearHead, solve_head
-from fedcof.methods.base import Method, check_at_least, check_two_classes
-from fedcof.scatter import add_to_diagonal
-from fedcof.summaries import Gram, Summary, merge, summarize_gram
+from fedcof.methods.base import Method, check_two_classes
+from fedcof.numerics import add_to_diagonal
+from fedcof.settings import setting
+from fedcof.summaries import Gram, Summary, merge
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,7 @@ class Fed3R(Method[Gram]):
     name: ClassVar[str] = "fed3r"
     summary_type: ClassVar[type[Summary]] = Gram
 
-    ridge: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_at_least(0, ridge=self.ridge)
-
-    def summarize(
-        self,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
-    ) -> Gram:
-        """Return the Gram matrix of all features and the sum of every class."""
-        return summarize_gram(features, labels, client_id=client_id)
+    ridge: float = setting(0.01, "lambda, added to the diagonal of the Gram matrix.", minimum=0)
 
     def pool(self, parts: Sequence[Gram]) -> Gram:
         """Return the matrices of all clients."""
@@ -50,7 +37,7 @@ class Fed3R(Method[Gram]):
 
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Gram:
         """Return the matrices of the samples."""
-        return summarize_gram(features, labels)
+        return Gram.summarize(features, labels)
 
     def fit(self, pooled: Gram) -> LinearHead:
         """Return the solution of eq. sol-ridge."""

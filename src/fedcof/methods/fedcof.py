@@ -5,16 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, get_args
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import ClassVar
 
 from fedcof.errors import FewMeansWarning
 from fedcof.heads import LinearHead, solve_head
-from fedcof.methods.base import Method, check_at_least, check_two_classes
+from fedcof.methods.base import Method, check_two_classes
 from fedcof.scatter import ClassStatistics, Scatter, ScatterParts
-from fedcof.summaries import ClassMeans, Summary, summarize
+from fedcof.settings import setting
+from fedcof.summaries import ClassMeans, Summary
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class FedCOF(Method[ClassMeans]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> method = FedCOF()
     >>> sites = []
@@ -50,34 +49,18 @@ class FedCOF(Method[ClassMeans]):
     name: ClassVar[str] = "fedcof"
     summary_type: ClassVar[type[Summary]] = ClassMeans
 
-    shrinkage: float = 1.0
-    scatter: ScatterParts = "within"
-    means_per_class: int = 1
+    shrinkage: float = setting(
+        1.0, "gamma, added to the diagonal of every class's covariance.", minimum=0
+    )
+    scatter: ScatterParts = setting("within", "Which scatter G holds beside the global mean's.")
+    means_per_class: int = setting(
+        1, "Means of disjoint random sets that a client sends for a class.", minimum=1, client=True
+    )
 
-    def __post_init__(self) -> None:
-        if self.scatter not in get_args(ScatterParts):
-            raise ValueError(
-                f"scatter must be one of {get_args(ScatterParts)}, not {self.scatter!r}"
-            )
-        check_at_least(0, shrinkage=self.shrinkage)
-        check_at_least(1, means_per_class=self.means_per_class)
-
-    def summarize(
-        self,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
-    ) -> ClassMeans:
-        """Return the mean (or means) and the count of every class."""
-        return summarize(
-            features,
-            labels,
-            means_per_class=self.means_per_class,
-            rng=rng,
-            client_id=client_id,
-        )
+    @property
+    def rows_per_class(self) -> int:
+        """As many as there are means."""
+        return self.means_per_class
 
     def pool(self, parts: Sequence[ClassMeans]) -> Scatter:
         """Return the scatter that the means tell.

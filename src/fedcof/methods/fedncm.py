@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from fedcof.heads import LinearHead, normalize_rows
 from fedcof.methods.base import Method, check_two_classes
 from fedcof.scatter import ClassStatistics
-from fedcof.summaries import ClassMeans, Summary, summarize
+from fedcof.summaries import ClassMeans, Summary
 
 
 @dataclass(frozen=True)
@@ -21,6 +18,7 @@ class FedNCM(Method[ClassMeans]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> method = FedNCM()
     >>> site = method.summarize(np.array([[0.0, 1.0], [2.0, 0.0]]), ["cat", "dog"])
     >>> method.solve([site]).predict([[3.0, 1.0]])
@@ -29,17 +27,6 @@ class FedNCM(Method[ClassMeans]):
 
     name: ClassVar[str] = "fedncm"
     summary_type: ClassVar[type[Summary]] = ClassMeans
-
-    def summarize(
-        self,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
-    ) -> ClassMeans:
-        """Return the mean and the count of every class."""
-        return summarize(features, labels, client_id=client_id)
 
     def pool(self, parts: Sequence[ClassMeans]) -> ClassStatistics:
         """Return the class means."""

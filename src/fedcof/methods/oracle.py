@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.heads import LinearHead, solve_head
-from fedcof.methods.base import Method, check_at_least, check_two_classes
+from fedcof.methods.base import Method, check_two_classes
 from fedcof.scatter import ClassStatistics, Scatter
+from fedcof.settings import setting
 from fedcof.summaries import (
     ClassCovariances,
     ClassMoments,
@@ -34,22 +35,9 @@ class _SharedCovariances(Method[M]):
         gamma, added to the diagonal of every class's covariance.
     """
 
-    shrinkage: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_at_least(0, shrinkage=self.shrinkage)
-
-    def summarize(
-        self,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
-    ) -> M:
-        """Return mean, count and covariance of every class."""
-        summary: M = self.summary_type.summarize(features, labels, client_id=client_id)  # type: ignore[attr-defined]
-        return summary
+    shrinkage: float = setting(
+        1.0, "gamma, added to the diagonal of every class's covariance.", minimum=0
+    )
 
     def pool(self, parts: Sequence[M]) -> Scatter:
         """Return the scatter of all clients."""

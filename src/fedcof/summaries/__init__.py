@@ -10,7 +10,7 @@ from fedcof.summaries.class_moments import (
     ClassVariances,
     class_distributions,
 )
-from fedcof.summaries.gram import Gram, summarize_gram
+from fedcof.summaries.gram import Gram
 
 __all__ = [
     "ClassCovariances",
@@ -29,5 +29,4 @@ __all__ = [
     "merge",
     "ordered",
     "summarize",
-    "summarize_gram",
 ]

@@ -7,42 +7,51 @@ A summary is all that leaves a client. The laws:
   its parts (to the last bit for class means, to rounding for summaries that add up);
 - whatever the order of arrival, the server goes through the clients in the order of their ids.
 
-A new statistic is a new subclass in a file of its own: its arrays as dataclass fields, their shapes
-in ``axes``, and how several become one in ``_merge``.
+A new statistic is a new subclass in a file of its own: its arrays as dataclass fields, the names of
+their axes in ``axes``, how a client makes it in ``summarize``, and how several become one in
+``_merge``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from numbers import Integral
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcof.codings import CODINGS, Coding, Float32
 from fedcof.errors import CorruptBytesError, SummaryError, naming
 from fedcof.files import write_atomically
+from fedcof.registry import Registry
 from fedcof.wire import decode, encode, encoded_size
 
 SCHEMA = 1
 """Version of the wire format; a reader refuses any other."""
 
 _LARGEST_COUNT = 2**40
-"""More cannot be meant; below it, no sum of counts leaves int64."""
+"""Counts above it are rejected: the sum over millions of clients must fit int64."""
+
+_NAMED_IN_ERROR = 5
 
 MAX_CLASS_NAME = 200
 """Characters of a class that is a string."""
 
 S = TypeVar("S", bound="Summary")
 
-_KINDS: dict[str, type[Summary]] = {}
+_MAX_ORIGIN = 8, 200
+"""Fingerprints of a summary's features, and characters of each or of its name."""
+
+_KINDS: Registry[type[Summary]] = Registry("kind of summary")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,6 +69,10 @@ class Summary(ABC):
         clients come first, in the order given, and are never taken for one another.
     rows_per_client : ndarray of int64, shape (clients,), optional
         How many rows each client sent, before any were merged. All rows where there is one client.
+    origin : mapping of str to str, default {}
+        What made the features: fingerprints by name, such as that of the backbone under
+        ``"backbone"``. Empty for a plain table of features. Summaries whose fingerprints differ do
+        not go together.
 
     Attributes
     ----------
@@ -67,6 +80,9 @@ class Summary(ABC):
         The number of samples behind this summary.
     rows_sent : int
         How many rows all clients sent.
+    formula_bytes : int
+        The communication cost by the paper's formulas (appendix C): 4 bytes for every number of the
+        statistic that the clients sent, before any merging. The counts are not in the formulas.
 
     Raises
     ------
@@ -80,18 +96,25 @@ class Summary(ABC):
     axes: ClassVar[dict[str, tuple[str, ...]]]
     """The float arrays of the statistic, each with the names of its axes."""
 
+    summarize: ClassVar[Callable[..., Any]]
+    """A class method, ``summarize(features, labels, *, client_id="", rng=None, **settings)``, that
+    returns the statistic of a client's samples. The settings are those hyperparameters of a method
+    that shape it. It raises `SummaryError` where the samples are not well-formed."""
+
     classes: NDArray[Any]
     counts: NDArray[np.int64]
     client_ids: tuple[str, ...] = ("",)
     rows_per_client: NDArray[np.int64] = None  # type: ignore[assignment]  # an array once checked
+    origin: Mapping[str, str] = field(default_factory=dict)
     # Counted once, when a summary arrives: a server that solves has thousands of them.
     total: int = field(init=False)
     rows_sent: int = field(init=False)
+    formula_bytes: int = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "kind" in vars(cls):
-            _KINDS[cls.kind] = cls
+            _KINDS.add(cls.kind, cls)
 
     def __post_init__(self) -> None:
         with naming(self.client_ids[0] if len(self.client_ids) == 1 else ""):
@@ -117,6 +140,8 @@ class Summary(ABC):
         self._set("rows_sent", int(self.rows_per_client.sum()))
         for name, axes in self.axes.items():
             self._set(name, _as_statistic(name, getattr(self, name), axes, sizes))
+        self._set("formula_bytes", 4 * self._numbers_sent())
+        self._set("origin", _as_origin(self.origin))
 
     def _checked_rows_per_client(self, rows: int) -> NDArray[np.int64]:
         if self.rows_per_client is None and len(self.client_ids) == 1:
@@ -146,28 +171,25 @@ class Summary(ABC):
     def scale(self) -> float:
         """How large the features are: the largest number that tells of one, in its unit."""
 
-    @property
-    def formula_bytes(self) -> int:
-        """The communication cost by the paper's formulas (appendix C): 4 bytes for every number.
+    def _numbers_sent(self) -> int:
+        """Return how many numbers of the statistic the clients sent.
 
-        It is what the clients sent, before any merging. The counts are not in the formulas, as in
-        the paper.
+        From the shapes of the arrays: where some of the clients' rows were merged, as many rows as
+        they sent; an array without rows counts once a client. A statistic that merges in another
+        way says its own.
         """
-        return self.formula(self.rows_sent, self.dim, len(self.client_ids))
-
-    @classmethod
-    def formula(cls, rows: int, dim: int, clients: int = 1) -> int:
-        """Return `formula_bytes` of all that clients send who have so many rows together."""
-        sizes = {"rows": rows, "dim": dim}
-        return 4 * sum(
-            prod(sizes[axis] for axis in axes) * (1 if "rows" in axes else clients)
-            for axes in cls.axes.values()
+        rows, clients = len(self.classes), len(self.client_ids)
+        return sum(
+            getattr(self, name).size // rows * self.rows_sent
+            if "rows" in axes
+            else getattr(self, name).size * clients
+            for name, axes in self.axes.items()
         )
 
     @classmethod
     @abstractmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
-        """One summary from several that are checked and in the order of their clients."""
+        """Return one summary from several that are checked and in the order of their clients."""
 
     @staticmethod
     def _clients(parts: Sequence[Summary]) -> dict[str, Any]:
@@ -180,68 +202,102 @@ class Summary(ABC):
         client_ids, rows = zip(*sorted(clients, key=itemgetter(0)), strict=True)
         return {"client_ids": client_ids, "rows_per_client": np.array(rows)}
 
-    def to_bytes(self) -> bytes:
-        """Return the summary as it goes over the wire: safetensors, float32 as the paper counts it.
+    def with_origin(self, origin: Mapping[str, str]) -> Self:
+        """Return the summary as that of features that this origin made."""
+        return replace(self, origin=origin)
+
+    def to_bytes(self, coding: str = Float32.name) -> bytes:
+        """Return the summary as it goes over the wire: safetensors, the statistic in a coding.
 
         Raises
         ------
         SummaryError
-            If a value is too large for float32.
+            If a value is too large for the coding.
         """
-        one = len(self.client_ids) == 1
-        arrays: dict[str, NDArray[Any]] = {} if one else {"rows_per_client": self.rows_per_client}
+        packed: dict[str, NDArray[Any]] = {}
+        if len(self.client_ids) > 1:
+            packed["rows_per_client"] = self.rows_per_client
+        chosen = CODINGS.find(coding)
         for name in self.axes:
             try:
-                with np.errstate(over="raise"):
-                    arrays[name] = getattr(self, name).astype(np.float32)
-            except FloatingPointError:
+                parts = chosen.encode(getattr(self, name))
+            except OverflowError as error:
                 raise SummaryError(
                     "overflow",
-                    f"{name} holds a value too large for float32, in which it is sent; scale the "
-                    "features",
+                    f"{name} holds {error}; scale the features",
                     client_id=self.client_ids[0],
                 ) from None
-        return encode(*self._parcel(arrays, self.classes, self.counts, self.client_ids))
+            packed |= {name + suffix: part for suffix, part in parts.items()}
+        envelope = _Envelope(self.kind, self.client_ids, self.origin, chosen)
+        return encode(*envelope.pack(packed, self.classes, self.counts))
 
     @classmethod
-    def sizes(cls, classes: NDArray[Any], dim: int, *, client_id: str = "") -> tuple[int, int]:
-        """Return `formula_bytes` and the length of `to_bytes` of a summary that is not made.
+    def encoded_size(
+        cls,
+        classes: NDArray[Any],
+        sizes: Mapping[str, int],
+        *,
+        client_id: str = "",
+        origin: Mapping[str, str] = MappingProxyType({}),
+        coding: str = Float32.name,
+    ) -> tuple[int, int]:
+        """Return `formula_bytes` and the length of `to_bytes` of a client's summary not yet made.
 
         Parameters
         ----------
         classes : ndarray of int64 or str, shape (rows,)
             The class of every row.
-        dim : int
-            The length of a feature, d.
-        client_id : str, optional
-            The client's name.
+        sizes : mapping of str to int
+            The length of every axis of the statistic but ``rows``.
+        client_id, origin, coding
+            As the summary will have them.
         """
-        axes = {"rows": len(classes), "dim": dim}
-        arrays: dict[str, NDArray[Any]] = {
-            name: np.broadcast_to(np.float32(0), tuple(axes[axis] for axis in names))
-            for name, names in cls.axes.items()
+        known = {**sizes, "rows": len(classes)}
+        shapes = {name: tuple(known[axis] for axis in axes) for name, axes in cls.axes.items()}
+        chosen = CODINGS.find(coding)
+        packed = {
+            name + suffix: part
+            for name, shape in shapes.items()
+            for suffix, part in chosen.layout(shape).items()
         }
+        envelope = _Envelope(cls.kind, (client_id,), origin, chosen)
         counts = np.broadcast_to(np.int64(1), len(classes))
-        parcel = cls._parcel(arrays, classes, counts, (client_id,))
-        return cls.formula(len(classes), dim), encoded_size(*parcel)
-
-    @classmethod
-    def _parcel(
-        cls,
-        arrays: dict[str, NDArray[Any]],
-        classes: NDArray[Any],
-        counts: NDArray[np.int64],
-        client_ids: tuple[str, ...],
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return all arrays of a summary and its metadata, as they go over the wire."""
-        metadata = {"kind": cls.kind, "schema": SCHEMA, "client_ids": client_ids}
-        if classes.dtype.kind == "U":
-            return arrays | {"counts": counts}, metadata | {"classes": classes.tolist()}
-        return arrays | {"counts": counts, "classes": classes}, metadata
+        formula_bytes = 4 * sum(prod(shape) for shape in shapes.values())
+        return formula_bytes, encoded_size(*envelope.pack(packed, classes, counts))
 
     def save(self, path: str | Path) -> None:
         """Write the summary to a file, in the wire's format."""
         write_atomically(Path(path), self.to_bytes())
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    """What the metadata of a summary's bytes say."""
+
+    kind: str
+    client_ids: tuple[str, ...]
+    origin: Mapping[str, str]
+    coding: Coding
+
+    def pack(
+        self,
+        arrays: dict[str, NDArray[Any]],
+        classes: NDArray[Any],
+        counts: NDArray[np.int64],
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return all arrays of a summary and its metadata, as they go over the wire."""
+        metadata: dict[str, Any] = {
+            "kind": self.kind,
+            "schema": SCHEMA,
+            "client_ids": self.client_ids,
+        }
+        if self.origin:
+            metadata["origin"] = dict(self.origin)
+        if self.coding.name != Float32.name:
+            metadata["coding"] = self.coding.name
+        if classes.dtype.kind == "U":
+            return arrays | {"counts": counts}, metadata | {"classes": classes.tolist()}
+        return arrays | {"counts": counts, "classes": classes}, metadata
 
 
 def from_bytes(data: bytes) -> Summary:
@@ -250,12 +306,13 @@ def from_bytes(data: bytes) -> Summary:
     Raises
     ------
     SummaryError
-        If the bytes are truncated or corrupt, of another schema or of an unknown kind, or the
-        summary in them breaks a rule.
+        If the bytes are truncated or corrupt, of another schema, kind or coding than those known,
+        or the summary in them breaks a rule.
     """
     try:
         arrays, metadata = decode(data)
         schema, kind = metadata.get("schema"), str(metadata["kind"])
+        coding = str(metadata.get("coding", Float32.name))
         client_ids = tuple(metadata["client_ids"])
         if "classes" in metadata:
             # NumPy gives all strings the length of the longest: one could eat the memory.
@@ -268,20 +325,32 @@ def from_bytes(data: bytes) -> Summary:
         raise SummaryError("schema", f"the summary has schema {schema}, this fedcof reads {SCHEMA}")
     if kind not in _KINDS:
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
+    if coding not in CODINGS:
+        raise SummaryError("coding", f"unknown coding {coding!r}; known are {sorted(CODINGS)}")
+    statistics = {}
+    for name in _KINDS[kind].axes:
+        parts = {key: arrays[key] for key in arrays if key.partition(".")[0] == name}
+        if parts:
+            with naming(client_ids[0] if client_ids else ""):
+                statistics[name] = _decode(name, parts, CODINGS[coding])
+    others = {
+        key: array for key, array in arrays.items() if key.partition(".")[0] not in statistics
+    }
     try:
-        summary = _KINDS[kind](client_ids=client_ids, **arrays)
+        return _KINDS[kind](
+            client_ids=client_ids, origin=metadata.get("origin", {}), **statistics, **others
+        )
     except TypeError:
         raise SummaryError(
             "corrupt", f"a summary of kind {kind!r} with the arrays {sorted(arrays)}"
         ) from None
-    for name in summary.axes:
-        if arrays[name].dtype != np.float32:
-            raise SummaryError(
-                "dtype",
-                f"{name} came in {arrays[name].dtype}, expected float32",
-                client_id=client_ids[0],
-            )
-    return summary
+
+
+def _decode(name: str, parts: Mapping[str, NDArray[Any]], coding: Coding) -> NDArray[Any]:
+    try:
+        return coding.decode({key.removeprefix(name): part for key, part in parts.items()})
+    except SummaryError as error:
+        raise SummaryError(error.code, f"{name} {error.message}") from None
 
 
 def load(path: str | Path) -> Summary:
@@ -298,19 +367,21 @@ def load(path: str | Path) -> Summary:
         raise SummaryError(error.code, f"{path}: {error}") from None
 
 
-def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
+def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
     """Return the summaries in the order of their clients, after checking that they fit together.
 
     Raises
     ------
     SummaryError
         If there is none, one is of another kind or dimension than the first, the labels are numbers
-        in one and strings in another, or a client appears twice.
+        in one and strings in another, their features come from different backbones, or a client
+        appears twice.
     """
-    parts = list(summaries)
-    if not parts:
+    given = list(summaries)
+    if not given:
         raise SummaryError("empty", "there is no summary to solve from: no client has answered")
-    for part in parts:
+    parts: list[S] = []
+    for part in given:
         if not isinstance(part, kind):
             if not isinstance(part, Summary):
                 raise SummaryError("kind", f"a {type(part).__name__}, expected a summary")
@@ -319,6 +390,7 @@ def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
                 f"a summary of kind {part.kind!r}, expected {kind.kind!r}",
                 client_id=part.client_ids[0],
             )
+        parts.append(part)
     first = parts[0]
     dim, labels = first.dim, first.classes.dtype
     for part in parts:
@@ -346,7 +418,42 @@ def ordered(summaries: Iterable[S], kind: type[S]) -> list[S]:
             "be counted once",
             client_id=twice,
         )
+    common_origin(parts)
     return sorted(parts, key=attrgetter("client_ids"))
+
+
+def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
+    """Return what made the features of several summaries.
+
+    A summary that does not say what made its features goes with any.
+
+    Raises
+    ------
+    SummaryError
+        If two say different things of the same name; the clients of each are named.
+    """
+    clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for part in parts:
+        for item in part.origin.items():
+            clients[item].extend(part.client_ids)
+    origin: dict[str, str] = {}
+    for (name, fingerprint), here in clients.items():
+        if name in origin:
+            there = clients[name, origin[name]]
+            raise SummaryError(
+                name,
+                f"the features are not of one {name}: {_few(there)} have {origin[name]}, "
+                f"{_few(here)} have {fingerprint}; make all with the same {name}, or solve them "
+                "apart",
+            )
+        origin[name] = fingerprint
+    return origin
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_NAMED_IN_ERROR]))
+    more = len(names) - _NAMED_IN_ERROR
+    return f"clients {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 def merge(summaries: Iterable[S]) -> S:
@@ -363,7 +470,9 @@ def merge(summaries: Iterable[S]) -> S:
     if not parts:
         raise SummaryError("empty", "there is no summary to merge")
     parts = ordered(parts, type(parts[0]))
-    return parts[0] if len(parts) == 1 else type(parts[0])._merge(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return type(parts[0])._merge(parts).with_origin(common_origin(parts))
 
 
 def check_classes(summary: Summary, classes: ArrayLike) -> None:
@@ -435,9 +544,29 @@ def as_counts(counts: ArrayLike) -> NDArray[np.int64]:
         )
     if array.size and array.max() > _LARGEST_COUNT:
         raise SummaryError(
-            "counts", f"a count is {array.max()}, more than {_LARGEST_COUNT} cannot be meant"
+            "counts",
+            f"a count is {array.max()}, above the limit of 2**40; is it in the right unit?",
         )
     return array.astype(np.int64)
+
+
+def _as_origin(origin: Mapping[str, str]) -> Mapping[str, str]:
+    most, longest = _MAX_ORIGIN
+    if (
+        not isinstance(origin, Mapping)
+        or len(origin) > most
+        or not all(isinstance(text, str) and 0 < len(text) <= longest for text in _texts(origin))
+    ):
+        raise SummaryError(
+            "origin",
+            f"origin must be at most {most} fingerprints by name, texts of 1 to {longest} "
+            "characters",
+        )
+    return dict(sorted(origin.items()))
+
+
+def _texts(origin: Mapping[Any, Any]) -> list[Any]:
+    return [*origin.keys(), *origin.values()]
 
 
 def _as_statistic(
@@ -466,7 +595,7 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
     SummaryError
         With the place of the first such value and the number of rows that have one.
     """
-    # One number tells, without a mask of the array's size; the mask is only made in doubt.
+    # The sum is not finite if a value is not; only then is a mask of the array's size made.
     with np.errstate(over="ignore", invalid="ignore"):
         suspect = not np.isfinite(array.sum(dtype=np.float64))
     if suspect and not np.isfinite(array).all():

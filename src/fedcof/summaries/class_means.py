@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
+from fedcof.numerics import GroupSums
 from fedcof.summaries.base import Summary
-from fedcof.summaries.features import as_features, sum_by_group
+from fedcof.summaries.samples import check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,6 +32,21 @@ class ClassMeans(Summary):
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"means": ("rows", "dim")}
 
     means: NDArray[np.floating[Any]]
+
+    @classmethod
+    def summarize(
+        cls,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+        means_per_class: int = 1,
+    ) -> Self:
+        """Return the mean (or means) and the count of every class; see `fedcof.summarize`."""
+        summarizer = Summarizer(means_per_class=means_per_class, rng=rng, client_id=client_id)
+        summarizer.update(features, labels)
+        return cls(**summarizer.rows())
 
     def _check(self) -> None:
         super()._check()
@@ -129,7 +145,7 @@ class Summarizer:
             If the batch is not well-formed or not finite; nothing of it is counted then.
         """
         with naming(self.client_id):
-            self._update(*as_features(features, labels))
+            self._update(*check_samples(features, labels))
 
     def _update(self, features: NDArray[np.floating[Any]], labels: NDArray[Any]) -> None:
         width, dim = self.means_per_class, features.shape[1]
@@ -142,8 +158,8 @@ class Summarizer:
                 mine = np.flatnonzero(class_index == position)
                 group_index[mine] += sets.deal(len(mine))
         num_groups = len(classes) * width
-        sums = sum_by_group([features], group_index, num_groups).reshape(-1, width, dim)
-        counts = np.bincount(group_index, minlength=num_groups).reshape(-1, width)
+        by_set = GroupSums.of([features], group_index, num_groups)
+        sums, counts = by_set.sums.reshape(-1, width, dim), by_set.rows.reshape(-1, width)
         for position, label in enumerate(classes.tolist()):
             self._sets[label].add(sums[position], counts[position])
 
@@ -167,6 +183,10 @@ class Summarizer:
         SummaryError
             If nothing was added, or a class's sum overflows.
         """
+        return ClassMeans(**self.rows())
+
+    def rows(self) -> dict[str, Any]:
+        """Return the fields of that summary."""
         rows = [
             (label, count, total / count)
             for label, sets in sorted(self._sets.items())
@@ -175,12 +195,12 @@ class Summarizer:
         if not rows:
             raise SummaryError("empty", "no samples were added", client_id=self.client_id)
         labels, counts, means = zip(*rows, strict=True)
-        return ClassMeans(
-            client_ids=(self.client_id,),
-            classes=np.array(labels),
-            counts=np.array(counts),
-            means=np.stack(means),
-        )
+        return {
+            "client_ids": (self.client_id,),
+            "classes": np.array(labels),
+            "counts": np.array(counts),
+            "means": np.stack(means),
+        }
 
 
 class _Sets:
@@ -258,6 +278,6 @@ def summarize(
     >>> summarize(np.array([[1.0, 2.0], [3.0, 6.0]]), ["cat", "cat"]).means
     array([[2., 4.]])
     """
-    summarizer = Summarizer(means_per_class=means_per_class, rng=rng, client_id=client_id)
-    summarizer.update(features, labels)
-    return summarizer.finish()
+    return ClassMeans.summarize(
+        features, labels, means_per_class=means_per_class, rng=rng, client_id=client_id
+    )

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import naming
 from fedcof.summaries.base import Summary
-from fedcof.summaries.features import as_features
 from fedcof.summaries.gram import check_one_row_per_class
+from fedcof.summaries.samples import check_samples
 
 M = TypeVar("M", bound="ClassMoments")
 
@@ -77,8 +77,15 @@ class ClassMoments(Summary):
         return cls._from_distributions(class_distributions(parts), **cls._clients(parts))
 
     @classmethod
-    def summarize(cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "") -> Self:
-        """Return the moments of a client's samples, in float64.
+    def summarize(
+        cls,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+    ) -> Self:
+        """Return the moments of a client's samples, in float64; nothing is drawn.
 
         Raises
         ------
@@ -86,7 +93,7 @@ class ClassMoments(Summary):
             If the shapes or types do not fit, there is no sample, or a feature is not finite.
         """
         with naming(client_id):
-            array, coded = as_features(features, labels)
+            array, coded = check_samples(features, labels)
 
         def distributions() -> Iterator[ClassDistribution]:
             for label in np.unique(coded):

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
+from fedcof.numerics import GroupSums, blocks, sum_by_group
 from fedcof.summaries.base import Summary
-from fedcof.summaries.features import as_features, blocks, sum_by_group
+from fedcof.summaries.samples import check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,6 +33,31 @@ class Gram(Summary):
 
     sums: NDArray[np.floating[Any]]
     gram: NDArray[np.floating[Any]]
+
+    @classmethod
+    def summarize(
+        cls,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+    ) -> Self:
+        """Return a client's G and B, in float64; nothing is drawn (section 3, Fed3R)."""
+        with naming(client_id):
+            array, coded = check_samples(features, labels)
+        classes, class_index = np.unique(coded, return_inverse=True)
+        by_class = GroupSums.of([array], class_index, len(classes))
+        gram = np.zeros((array.shape[1], array.shape[1]))
+        for _, block in blocks([array], np.float64, at_least=2 * array.shape[1]):
+            gram += block.T @ block
+        return cls(
+            client_ids=(client_id,),
+            classes=classes,
+            counts=by_class.rows,
+            sums=by_class.sums,
+            gram=gram,
+        )
 
     @property
     def dim(self) -> int:
@@ -64,29 +90,6 @@ class Gram(Summary):
             sums=sum_by_group([p.sums for p in parts], class_index, len(classes)),
             gram=gram,
         )
-
-
-def summarize_gram(features: ArrayLike, labels: ArrayLike, *, client_id: str = "") -> Gram:
-    """Return a client's G and B, in float64 (section 3 of the paper, Fed3R).
-
-    Raises
-    ------
-    SummaryError
-        If the shapes or types do not fit, there is no sample, or a feature is not finite.
-    """
-    with naming(client_id):
-        array, coded = as_features(features, labels)
-    classes, class_index, counts = np.unique(coded, return_inverse=True, return_counts=True)
-    gram = np.zeros((array.shape[1], array.shape[1]))
-    for _, block in blocks([array], np.float64, at_least=2 * array.shape[1]):
-        gram += block.T @ block
-    return Gram(
-        client_ids=(client_id,),
-        classes=classes,
-        counts=counts,
-        sums=sum_by_group([array], class_index, len(classes)),
-        gram=gram,
-    )
 
 
 def check_one_row_per_class(classes: NDArray[Any]) -> None:

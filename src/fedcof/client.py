@@ -1,0 +1,192 @@
+"""The one path from a client's features to the bytes that leave it.
+
+features and labels -> the method's summary -> steps -> coding -> bytes. One process, the files of
+``fedcof summarize`` and Flower's clients all send through `Sender.send`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from numbers import Integral
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.codings import CODINGS, Float32
+from fedcof.methods import Method, client_rng, get_method
+from fedcof.registry import Registry
+from fedcof.summaries import Summary
+
+STEPS: Registry[type[Step]] = Registry("step")
+"""Every step by its name."""
+
+_NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Step(ABC):
+    """What a client does to a summary before it is encoded; its fields are its settings.
+
+    A new step is a new subclass in a file of its own.
+    """
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        STEPS.add(cls.name, cls)
+
+    @abstractmethod
+    def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:
+        """Return what is left of a summary; None if nothing is: the client sends nothing then."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What leaves a client.
+
+    Parameters
+    ----------
+    data : bytes
+        A summary, as `fedcof.from_bytes` reads it.
+    formula_bytes : int
+        Its size by the paper's formulas.
+    """
+
+    data: bytes
+    formula_bytes: int
+
+    @property
+    def wire_bytes(self) -> int:
+        """Its size as it goes over the wire."""
+        return len(self.data)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """How every client of a federation makes what it sends.
+
+    Parameters
+    ----------
+    method : Method
+        Makes the summary.
+    seed : int, default 0
+        Seeds what the clients draw, each from the seed and its id.
+    coding : str, default "float32"
+        How the numbers travel; a key of `fedcof.codings.CODINGS`.
+    steps : tuple of Step, default ()
+        What is done to a summary before it is encoded, in this order.
+    """
+
+    method: Method[Any]
+    seed: int = 0
+    coding: str = Float32.name
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        CODINGS.find(self.coding)
+
+    def send(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        origin: Mapping[str, str] = _NO_ORIGIN,
+    ) -> Sent | None:
+        """Return what a client sends, None where a step leaves nothing.
+
+        Parameters
+        ----------
+        features : array_like of float, shape (n, dim)
+        labels : array_like of int or str, shape (n,)
+        client_id : str, optional
+        origin : mapping of str to str, default {}
+            What made the features: ``{"backbone": fingerprint}``, empty for plain tables.
+
+        Raises
+        ------
+        SummaryError
+            If the data is not well-formed, or a value is too large for the coding.
+        """
+        rng = client_rng(self.seed, client_id)
+        summary: Summary | None = self.method.summarize(
+            features, labels, client_id=client_id, rng=rng
+        )
+        assert summary is not None
+        if origin:
+            summary = summary.with_origin(origin)
+        for step in self.steps:
+            summary = step(summary, rng)
+            if summary is None:
+                return None
+        return Sent(summary.to_bytes(self.coding), summary.formula_bytes)
+
+    def expected_bytes(
+        self,
+        classes: NDArray[Any],
+        dim: int,
+        *,
+        client_id: str = "",
+        origin: Mapping[str, str] = _NO_ORIGIN,
+    ) -> tuple[int, int]:
+        """Return the formula and wire bytes of a client with one row a class, without its samples.
+
+        An axis of the statistic other than ``rows`` and ``dim`` has the length of the client
+        setting of its name. Steps do not enter.
+
+        Parameters
+        ----------
+        classes : ndarray of int64 or str, shape (rows,)
+            The client's classes.
+        dim : int
+            The length of a feature, d.
+        client_id, origin
+            As for `send`.
+        """
+        sizes = {
+            name: int(value)
+            for name, value in self.method.client_settings.items()
+            if isinstance(value, Integral)
+        }
+        return self.method.summary_type.encoded_size(
+            classes,
+            sizes | {"dim": dim},
+            client_id=client_id,
+            origin=origin,
+            coding=self.coding,
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Return what clients must know, as JSON has it: all that their summaries depend on."""
+        return {
+            "method": self.method.name,
+            "client_settings": self.method.client_settings,
+            "seed": self.seed,
+            "coding": self.coding,
+            "steps": [{"name": step.name, **asdict(step)} for step in self.steps],
+        }
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Return a sender that makes the same summaries as the one whose `settings` these are.
+
+        Raises
+        ------
+        ValueError
+            If the method, a step or the coding is not known here, or a setting is out of range.
+        """
+        steps = []
+        for told in settings["steps"]:
+            fields = dict(told)
+            steps.append(STEPS.find(fields.pop("name"))(**fields))
+        return cls(
+            method=get_method(settings["method"], **settings["client_settings"]),
+            seed=int(settings["seed"]),
+            coding=settings["coding"],
+            steps=tuple(steps),
+        )

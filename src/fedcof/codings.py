@@ -1,0 +1,82 @@
+"""How the float arrays of a summary travel.
+
+A new coding is a new subclass in a file of its own: what an array becomes, and back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.errors import SummaryError
+from fedcof.registry import Registry
+
+Parts = Mapping[str, NDArray[Any]]
+"""What an array becomes: arrays by the suffix of their names, one of which may be empty."""
+
+CODINGS: Registry[Coding] = Registry("coding")
+"""Every coding by its name."""
+
+
+class Coding(ABC):
+    """From a float array to the arrays that travel, and back."""
+
+    name: ClassVar[str]
+    """The name on the wire."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        CODINGS.add(cls.name, cls())
+
+    @abstractmethod
+    def encode(self, array: NDArray[np.floating[Any]]) -> Parts:
+        """Return what travels in place of an array.
+
+        Raises
+        ------
+        OverflowError
+            If a value is too large for the coding.
+        """
+
+    @abstractmethod
+    def decode(self, parts: Parts) -> NDArray[np.floating[Any]]:
+        """Return the array, in float32 or float64.
+
+        Raises
+        ------
+        SummaryError
+            If the parts are not what `encode` makes.
+        """
+
+    @abstractmethod
+    def layout(self, shape: tuple[int, ...]) -> Parts:
+        """Return what `encode` would make of an array of this shape, without values or memory."""
+
+
+class Float32(Coding):
+    """Four bytes a number, as the paper counts them."""
+
+    name = "float32"
+
+    def encode(self, array: NDArray[np.floating[Any]]) -> Parts:
+        """Round to float32."""
+        try:
+            with np.errstate(over="raise"):
+                return {"": array.astype(np.float32)}
+        except FloatingPointError:
+            raise OverflowError("a value too large for float32, in which it is sent") from None
+
+    def decode(self, parts: Parts) -> NDArray[np.floating[Any]]:
+        """Return the array as it came."""
+        if set(parts) != {""} or parts[""].dtype != np.float32:
+            found = {f"{array.dtype} {suffix}".strip() for suffix, array in parts.items()}
+            raise SummaryError("dtype", f"came in {', '.join(sorted(found))}, expected float32")
+        return parts[""]
+
+    def layout(self, shape: tuple[int, ...]) -> Parts:
+        """Return zeros of the shape that share one number."""
+        return {"": np.broadcast_to(np.float32(0), shape)}

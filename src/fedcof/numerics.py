@@ -1,0 +1,347 @@
+"""Sums over many rows: in blocks, by group, and as scatter about centres.
+
+`GroupSums` and `CentredScatter` are partial results. Those of two parts of the rows, added, are
+those of all rows, so a server may stream its rows and workers may share them: first the sums of
+every group, which give the centres, then the scatter about these centres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import linalg, sparse
+
+from fedcof.errors import SummaryError
+
+Rows = Sequence[NDArray[np.floating[Any]]]
+"""Arrays of shape (..., dim): their rows, one array after the other."""
+
+_BLOCK_BYTES = 2 << 20
+"""Bytes of a block: large enough for NumPy to be fast, small enough for the processor's cache."""
+
+_CENTRING_BYTES = 512 << 10
+"""Bytes of rows that are centred at a time, so that they and their centres stay in the cache."""
+
+_LARGEST_CORRECTION = 16.0
+"""If more than 16 times the scatter is taken off to move it to the means, a digit is lost."""
+
+_ROWS_PER_DIM_IN_FLOAT64 = 8
+"""Up to 8 rows a dimension, products in float64 cost little, and rounding in float32 could turn a
+zero eigenvalue into a positive one."""
+
+
+def blocks(
+    arrays: Rows, dtype: DTypeLike, *, at_least: int = 1
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the rows of several arrays in blocks of one size; the last may be smaller.
+
+    A block does not depend on how the rows are dealt to the arrays. It is a copy that may be
+    changed, and lasts until the next block, since all share one buffer.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray of float, each of shape (..., dim)
+    dtype : data type of the blocks
+    at_least : int, default 1
+        Rows of a block, where its bytes alone would make it smaller.
+
+    Yields
+    ------
+    rows : slice
+        Which rows these are.
+    block : ndarray, shape (rows, dim)
+    """
+    dim = arrays[0].shape[1]
+    size = max(1, _BLOCK_BYTES // (np.dtype(dtype).itemsize * dim), at_least)
+    size = min(size, max(1, sum(map(len, arrays))))
+    memory = np.empty((size, dim), dtype)
+    pieces: list[NDArray[Any]] = []
+    start, missing = 0, size
+    for array in arrays:
+        if len(array) < missing:  # the usual case for thousands of clients with a few rows each
+            pieces.append(array)
+            missing -= len(array)
+            continue
+        for first in (0, *range(missing, len(array), size)):
+            pieces.append(array[first : first + missing])
+            missing -= len(pieces[-1])
+            if missing == 0:
+                yield slice(start, start + size), np.concatenate(pieces, out=memory)
+                pieces, start, missing = [], start + size, size
+    if rest := size - missing:
+        yield slice(start, start + rest), np.concatenate(pieces, out=memory[:rest])
+
+
+def sum_by_group(
+    arrays: Rows,
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+    weights: NDArray[Any] | None = None,
+) -> NDArray[np.float64]:
+    """Return the weighted sum of the rows in every group, shape (num_groups, dim), in float64."""
+    weights = np.ones(len(group_index)) if weights is None else weights.astype(np.float64)
+    sums = np.zeros((num_groups, arrays[0].shape[1]))
+    for rows, block in blocks(arrays, np.float64, at_least=2 * num_groups):
+        sums += _sum_block(block, weights[rows], group_index[rows], num_groups)
+    return sums
+
+
+def _sum_block(
+    block: NDArray[np.floating[Any]],
+    weights: NDArray[np.floating[Any]],
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+) -> NDArray[np.floating[Any]]:
+    """Return the weighted sum of a block's rows in every group, in the block's data type."""
+    entries = (weights, group_index, np.arange(len(block) + 1))
+    return np.asarray(sparse.csc_array(entries, shape=(num_groups, len(block))) @ block)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """How many rows every group has, their weights and their sum; adds up.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (groups,)
+        The number of rows; of class means, K_c.
+    weights : ndarray of int64 or float64, shape (groups,)
+        The sum of their weights; of class means weighted by samples, N_c.
+    sums : ndarray of float64, shape (groups, dim)
+        The weighted sum of the rows.
+
+    Examples
+    --------
+    >>> index, weights = np.array([0, 1]), np.array([1, 2])
+    >>> one = GroupSums.of([np.array([[1.0], [4.0]])], index, 2, weights)
+    >>> other = GroupSums.of([np.array([[4.0], [1.0]])], index, 2, weights)
+    >>> (one + other).means
+    array([[2.5],
+           [2.5]])
+    """
+
+    rows: NDArray[np.int64]
+    weights: NDArray[Any]
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        arrays: Rows,
+        group_index: NDArray[np.integer[Any]],
+        num_groups: int,
+        weights: NDArray[Any] | None = None,
+    ) -> Self:
+        """Sum rows by group; without weights, every row has 1."""
+        rows = np.bincount(group_index, minlength=num_groups)
+        totals = rows
+        if weights is not None:
+            totals = np.zeros(num_groups, dtype=weights.dtype)
+            np.add.at(totals, group_index, weights)
+        return cls(
+            rows=rows,
+            weights=totals,
+            sums=sum_by_group(arrays, group_index, num_groups, weights),
+        )
+
+    def __add__(self, other: Self) -> Self:
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            weights=self.weights + other.weights,
+            sums=self.sums + other.sums,
+        )
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The weighted mean of every group, shape (groups, dim)."""
+        return np.asarray(self.sums / self.weights[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class CentredScatter:
+    """The scatter of rows about given centres, one a group; adds up where the centres are the same.
+
+    Parameters
+    ----------
+    centres : ndarray of float, shape (groups, dim)
+        Their data type is that of the products.
+    weights : ndarray of float64, shape (groups,)
+        The sum of the rows' weights in every group.
+    sums : ndarray of float64, shape (groups, dim)
+        The weighted sum of ``x - centre`` in every group.
+    scatter : ndarray of float64, shape (dim, dim)
+        The weighted sum of ``(x - centre)(x - centre)^T``; its upper triangle counts.
+    """
+
+    centres: NDArray[np.floating[Any]]
+    weights: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        arrays: Rows,
+        weights: NDArray[Any],
+        group_index: NDArray[np.integer[Any]],
+        centres: NDArray[np.floating[Any]],
+    ) -> Self:
+        """Centre rows, multiply them in the centres' data type, accumulate in float64."""
+        (num_groups, dim), dtype = centres.shape, centres.dtype
+        scales = np.sqrt(weights).astype(dtype)
+        product = linalg.get_blas_funcs("syrk", dtype=dtype)
+        scatter = np.zeros((dim, dim), order="F")  # the layout of BLAS
+        sums = np.zeros((num_groups, dim))
+        for rows, block in blocks(arrays, dtype, at_least=4 * max(dim, num_groups)):
+            _centre(block, centres, group_index[rows], scales[rows])
+            sums += _sum_block(block, scales[rows], group_index[rows], num_groups)
+            scatter += product(1.0, block.T)
+        totals = np.bincount(group_index, weights, num_groups).astype(np.float64)
+        return cls(centres, totals, sums, scatter)
+
+    def __add__(self, other: Self) -> Self:
+        if not np.array_equal(self.centres, other.centres):
+            raise ValueError("scatters about different centres do not add up")
+        return replace(
+            self,
+            weights=self.weights + other.weights,
+            sums=self.sums + other.sums,
+            scatter=self.scatter + other.scatter,
+        )
+
+    @property
+    def _divisors(self) -> NDArray[np.float64]:
+        return np.where(self.weights > 0, self.weights, 1.0)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The weighted mean of every group, shape (groups, dim); the centre of an empty one."""
+        return np.asarray(self.centres + self.sums / self._divisors[:, None])
+
+    @property
+    def _offsets(self) -> NDArray[np.float64]:
+        return np.asarray(self.sums / np.sqrt(self._divisors)[:, None])
+
+    @property
+    def correction(self) -> float:
+        """The trace of what `about_means` takes off."""
+        offsets = self._offsets
+        return float(np.vdot(offsets, offsets))
+
+    def about_means(self) -> NDArray[np.float64]:
+        """Return the scatter about the means of the groups, shape (dim, dim).
+
+        For any centre p of a group with weight W and mean mu::
+
+            sum w (x - mu)(x - mu)^T = sum w (x - p)(x - p)^T - W (mu - p)(mu - p)^T
+        """
+        product = linalg.get_blas_funcs("syrk", dtype=self.centres.dtype)
+        upper = np.triu(self.scatter - product(1.0, self._offsets.astype(self.centres.dtype).T))
+        return np.asarray(upper + np.triu(upper, 1).T)
+
+
+def scatter_about_means(
+    arrays: Rows,
+    weights: NDArray[Any],
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weighted mean of every group of rows, and the scatter about these means.
+
+    The scatter is the sum over i of ``weights[i] x x^T``, where x is row i less the mean of its
+    group. The rows are read once, centred about the heaviest row of their group; the scatter is
+    then moved to the means. Many rows in float32 are multiplied in float32 and accumulated in
+    float64.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray of float, each of shape (..., dim)
+        The rows, one array after the other.
+    weights : ndarray, shape (rows,)
+        Positive, or zero for a row that is alone in its group.
+    group_index : ndarray of int64, shape (rows,)
+        The group of each row. No group is empty.
+    num_groups : int
+
+    Returns
+    -------
+    means : ndarray of float64, shape (num_groups, dim)
+    scatter : ndarray of float64, shape (dim, dim)
+
+    Raises
+    ------
+    SummaryError
+        If the scatter is not finite in float64.
+    """
+    dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
+    if len(weights) <= _ROWS_PER_DIM_IN_FLOAT64 * arrays[0].shape[1]:
+        dtype = np.dtype(np.float64)
+    centres = _heaviest_rows(arrays, weights, group_index, num_groups).astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
+        partial = CentredScatter.of(arrays, weights, group_index, centres)
+        scatter = partial.about_means()
+        if partial.correction > _LARGEST_CORRECTION * np.trace(scatter):
+            means = partial.means.astype(dtype)
+            partial = CentredScatter.of(arrays, weights, group_index, means)
+            scatter = partial.about_means()
+    if np.isfinite(scatter).all():
+        return partial.means, scatter
+    if dtype == np.float64:
+        largest = max(np.abs(array).max() for array in arrays)
+        raise SummaryError(
+            "overflow",
+            f"the scatter overflows: a mean is as large as {largest:.3g}; scale the features",
+        )
+    in_float64 = [array.astype(np.float64) for array in arrays]
+    return scatter_about_means(in_float64, weights, group_index, num_groups)
+
+
+def _heaviest_rows(
+    arrays: Rows,
+    weights: NDArray[Any],
+    group_index: NDArray[np.integer[Any]],
+    num_groups: int,
+) -> NDArray[np.floating[Any]]:
+    """Return a row of the largest weight of every group."""
+    largest = np.zeros(num_groups)
+    np.maximum.at(largest, group_index, weights)
+    chosen = np.empty(num_groups, dtype=np.int64)
+    heaviest = np.flatnonzero(weights == largest[group_index])
+    chosen[group_index[heaviest]] = heaviest
+    starts = np.cumsum([0, *map(len, arrays)])
+    array_index = np.searchsorted(starts, chosen, side="right") - 1
+    places = zip(array_index.tolist(), (chosen - starts[array_index]).tolist(), strict=True)
+    return np.stack([arrays[index][row] for index, row in places])
+
+
+def _centre(
+    rows: NDArray[Any],
+    centres: NDArray[Any],
+    group_index: NDArray[Any],
+    scales: NDArray[Any],
+) -> None:
+    """Subtract its group's centre from every row and multiply by the row's scale, in place."""
+    step = max(1, _CENTRING_BYTES // (rows.itemsize * rows.shape[1]))
+    for start in range(0, len(rows), step):
+        piece = slice(start, start + step)
+        rows[piece] -= centres.take(group_index[piece], axis=0)
+        rows[piece] *= scales[piece, None]
+
+
+def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:
+    """Add a multiple of the identity, in place."""
+    matrix.flat[:: len(matrix) + 1] += value
+    return matrix
+
+
+def rounding(largest: float, dim: int) -> float:
+    """Return the size up to which an eigenvalue may be zero but for rounding.
+
+    ``dim * eps`` times the largest eigenvalue, as usual, but 10 eps at least, for small matrices.
+    """
+    return float(max(dim, 10) * np.finfo(np.float64).eps * largest)

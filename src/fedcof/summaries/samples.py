@@ -1,0 +1,38 @@
+"""Features and labels as a client gives them: checked and as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.errors import SummaryError
+from fedcof.summaries.base import as_labels, check_finite
+
+
+def check_samples(
+    features: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.floating[Any]], NDArray[Any]]:
+    """Check features of shape (n, dim) and labels of shape (n,) and return them as arrays.
+
+    Raises
+    ------
+    SummaryError
+        If the shapes do not fit, there is no sample, the types are not floats and labels, or a
+        feature is not finite.
+    """
+    array, coded = np.asarray(features), as_labels(labels)
+    if array.dtype.kind in "iu":
+        array = array.astype(np.float64)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise SummaryError("shape", f"features must be of shape (n, dim), these have {array.shape}")
+    if array.dtype not in (np.float16, np.float32, np.float64):
+        raise SummaryError("dtype", f"features must be numbers, these are {array.dtype}")
+    if len(array) != len(coded):
+        raise SummaryError("labels", f"{len(array)} features but {len(coded)} labels")
+    if len(array) == 0:
+        raise SummaryError("empty", "no samples: there is nothing to summarize")
+    check_finite("features", array)
+    return array, coded
