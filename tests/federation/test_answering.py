@@ -1,7 +1,6 @@
-import json
-
 """What leaves a SuperNode, above all when something goes wrong in it."""
 
+import json
 import logging
 from types import SimpleNamespace
 

@@ -9,6 +9,7 @@ from grid_double import JOB, GridDouble, fail, make_clients, run, say
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedcof.client import Sender
 from fedcof.data import by_column
 from fedcof.errors import RunFolderError, TooFewClientsError
 from fedcof.experiments import Dealt, evaluate
@@ -47,7 +48,7 @@ def test_random_sets_of_a_client_are_those_of_one_process(tmp_path):
     partition = by_column(np.repeat(list(clients), 9))
     head = evaluate(method, Dealt(features, labels, partition, features, labels), seed=5)[1]
     head.save(tmp_path / "expected")
-    run(GridDouble({1: clients}), tmp_path, job=replace(JOB, method=method, seed=5))
+    run(GridDouble({1: clients}), tmp_path, job=replace(JOB, sender=Sender(method, seed=5)))
     assert head_bytes(tmp_path) == (tmp_path / "expected").read_bytes()
 
 
@@ -571,7 +572,9 @@ def test_rounds_are_drawn_by_the_seed(tmp_path):
     for i, seed in enumerate((0, 0, 1)):
         grid = GridDouble({1: make_clients(10)})
         plan = Plan(fraction=0.3, rounds=1, timeout=60)
-        run(grid, tmp_path / str(i), plan=plan, job=replace(JOB, seed=seed))
+        run(
+            grid, tmp_path / str(i), plan=plan, job=replace(JOB, sender=Sender(FedCOF(), seed=seed))
+        )
         drawn.append(grid.summarized())
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -742,14 +745,14 @@ def test_finished_run_started_again_needs_no_supernode(clients, tmp_path):
 def test_settings_of_the_server_may_change_between_runs(clients, expected, tmp_path):
     run(GridDouble({1: clients}), tmp_path)
     method = FedCOF(shrinkage=0.1)
-    run(GridDouble({}), tmp_path, job=replace(JOB, method=method))
+    run(GridDouble({}), tmp_path, job=replace(JOB, sender=Sender(method)))
     assert head_bytes(tmp_path) == expected(clients, tmp_path, method)
 
 
 def test_other_job_in_the_same_folder_is_refused(clients, tmp_path):
     run(GridDouble({1: clients}), tmp_path)
     with pytest.raises(RunFolderError, match="seed = 0, this run has seed = 1"):
-        run(GridDouble({1: clients}), tmp_path, job=replace(JOB, seed=1))
+        run(GridDouble({1: clients}), tmp_path, job=replace(JOB, sender=Sender(FedCOF(), seed=1)))
 
 
 def test_refused_client_that_is_mended_counts_in_the_next_run(clients, expected, tmp_path):

@@ -75,9 +75,7 @@ def test_another_job_is_refused_and_the_difference_named(store, key, value):
 
 def test_another_version_of_the_tables_is_refused(store):
     store._database.execute("PRAGMA user_version = 99")
-    with pytest.raises(
-        RunFolderError, match="written by a later version; this version of fedcof, 0"
-    ):
+    with pytest.raises(RunFolderError, match="written by a later version; this version"):
         again(store)
 
 
