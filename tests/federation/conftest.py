@@ -1,5 +1,4 @@
 import pytest
-from grid_double import make_clients
 
 from fedcof.methods import FedCOF
 from fedcof.summaries import from_bytes
@@ -9,7 +8,7 @@ METHOD = FedCOF()
 
 @pytest.fixture
 def clients():
-    return make_clients(6)
+    return pytest.importorskip("grid_double").make_clients(6)
 
 
 @pytest.fixture

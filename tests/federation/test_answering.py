@@ -1,11 +1,14 @@
 """What leaves a SuperNode, above all when something goes wrong in it."""
 
+import pytest
+
+pytest.importorskip("flwr")
+
 import logging
 from types import SimpleNamespace
 
 import grid_double
 import numpy as np
-import pytest
 from grid_double import JOB, make_clients
 
 from fedcof.federation.answering import answer, summaries
