@@ -1,17 +1,26 @@
 # make demo   the main job on real images, on a fresh machine
-# make test   everything that has to hold: lint, types, tests
+# make check  lint, types and the fast tests: under a minute, for every change
+# make test   everything that has to hold: lint, types, all tests
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= fedcof-demo
 
-.PHONY: demo test lint clean
+# A worker takes whole files; tests/conftest.py puts the slowest first. One thread each: the workers
+# are as many as the cores. Python keeps what it has compiled: the tests start dozens of processes
+# that import torch and flwr.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
+
+.PHONY: demo check test lint clean
 
 demo: $(VENV)/.installed-core
 	$(BIN)/fedcof demo --out $(OUT)
 
+check: lint
+	$(PYTEST) -m "not slow"
+
 test: lint
-	$(BIN)/pytest
+	$(PYTEST)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check

@@ -6,6 +6,12 @@ settings.register_profile("fedcof", deadline=None, max_examples=30)
 settings.load_profile("fedcof")
 
 
+def pytest_collection_modifyitems(items):
+    """Put the files with slow tests first, integration before all: no worker ends on a long one."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path.parent.name != "integration", item.path not in slow))
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

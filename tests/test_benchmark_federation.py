@@ -1,9 +1,15 @@
 """The benchmark runs, and the overhead on the wire keeps within its bar."""
 
+import pytest
+
+pytest.importorskip("flwr")
+
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "federation.py"
 

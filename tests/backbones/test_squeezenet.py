@@ -1,7 +1,10 @@
+import pytest
+
+pytest.importorskip("skimage")
+
 import pickle
 
 import numpy as np
-import pytest
 import skimage.data
 
 from fedcof.backbones import Backbone, squeezenet

@@ -1,11 +1,16 @@
 """Backbones from torch: checkpoints, transformers, torchvision and timm."""
 
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("skimage")
+pytest.importorskip("transformers")
+
 import json
 import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import skimage.data
 import torch
 from torch import nn
@@ -23,6 +28,8 @@ from fedcof.backbones import Backbone, Preprocessing
 from fedcof.backbones.torch_export import export
 from fedcof.backbones.torch_networks import CHECKPOINTS, read_checkpoint, resnet18
 from fedcof.errors import BackboneError, NoWeightsError
+
+pytestmark = pytest.mark.slow
 
 TINY = Preprocessing(size=8)
 CATS = {281, 282, 283, 284, 285}

@@ -9,6 +9,8 @@ from typer.testing import CliRunner, Result
 import fedcof
 from fedcof.cli import app
 
+pytestmark = pytest.mark.slow
+
 ARGUMENTS = ["demo", "--images", "1200", "--clients", "40", "--out"]
 
 

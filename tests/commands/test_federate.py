@@ -2,7 +2,6 @@
 
 import io
 
-import pyarrow.parquet
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -36,12 +35,13 @@ def test_head_is_saved_and_told(federate):
 @pytest.fixture
 def hospitals(tmp_path):
     """A table of images of 2 classes in 3 hospitals, the second image of which is broken."""
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
     pictures = []
     for i in range(12):
         Image.new("L", (8, 8), 20 * i).save(file := io.BytesIO(), "png")
         pictures.append({"bytes": b"broken" if i == 1 else file.getvalue()})
     columns = {"image": pictures, "label": [0, 1] * 6, "hospital": [*"aabcabccbbac"]}
-    pyarrow.parquet.write_table(pyarrow.table(columns), path := tmp_path / "hospitals.parquet")
+    parquet.write_table(pa.table(columns), path := tmp_path / "hospitals.parquet")
     return f"parquet:{path}"
 
 

@@ -1,3 +1,7 @@
+import pytest
+
+pytest.importorskip("pyarrow")
+
 import io
 import json
 import sys
@@ -6,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
-import pytest
 from PIL import Image
 
 from fedcof.data import arrow, extract_features

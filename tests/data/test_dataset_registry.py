@@ -1,3 +1,8 @@
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("datasets")
+
 import io
 import os
 import sys
@@ -8,7 +13,6 @@ import datasets as hugging_face
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-import pytest
 from PIL import Image
 
 from fedcof.data import datasets, read_image

@@ -1,6 +1,4 @@
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from safetensors.numpy import save_file
 
@@ -17,8 +15,10 @@ def save(path, **arrays):
     elif path.suffix == ".safetensors":
         save_file({name: np.asarray(array) for name, array in arrays.items()}, path)
     else:
+        pa = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
         columns = {name: list(array) for name, array in arrays.items()}
-        pa.parquet.write_table(pa.table(columns), path, row_group_size=4)
+        parquet.write_table(pa.table(columns), path, row_group_size=4)
     return path
 
 

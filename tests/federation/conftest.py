@@ -1,5 +1,4 @@
 import pytest
-from grid_double import make_clients
 
 from fedcof.client import Sender
 from fedcof.methods import FedCOF
@@ -10,7 +9,7 @@ METHOD = FedCOF()
 
 @pytest.fixture
 def clients():
-    return make_clients(6)
+    return pytest.importorskip("grid_double").make_clients(6)
 
 
 @pytest.fixture

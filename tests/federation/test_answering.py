@@ -1,12 +1,16 @@
 """What leaves a SuperNode, above all when something goes wrong in it."""
 
 import json
+
+import pytest
+
+pytest.importorskip("flwr")
+
 import logging
 from types import SimpleNamespace
 
 import grid_double
 import numpy as np
-import pytest
 from grid_double import JOB, make_clients
 
 from fedcof.client import Sender

@@ -1,5 +1,9 @@
 """The app folder, and that Flower stays out of the core."""
 
+import pytest
+
+pytest.importorskip("flwr")
+
 import subprocess
 import sys
 import tomllib

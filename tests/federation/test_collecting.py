@@ -1,9 +1,12 @@
 """What may happen to a federation, one property a test, over a grid in this process."""
 
+import pytest
+
+pytest.importorskip("flwr")
+
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from grid_double import JOB, GridDouble, fail, make_clients, run, say
 from hypothesis import HealthCheck, given, settings

@@ -1,9 +1,13 @@
 """Rounds of PFPT: prompts are matched by the server, and the pool changes its size on the way."""
 
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("torch")
+
 import logging
 
 import numpy as np
-import pytest
 import torch
 
 from fedcof.federation.training import train

@@ -1,7 +1,10 @@
+import pytest
+
+pytest.importorskip("flwr")
+
 import json
 from pathlib import Path
 
-import pytest
 from grid_double import GridDouble, run
 
 from fedcof.client import Sender

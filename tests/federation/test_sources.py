@@ -1,10 +1,13 @@
+import pytest
+
+pytest.importorskip("pyarrow")
+
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from PIL import Image
 
 from fedcof.errors import SummaryError

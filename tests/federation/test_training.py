@@ -1,11 +1,15 @@
 """The rounds of training: what the server makes of good and bad replies, and of an interruption."""
 
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("torch")
+
 import io
 import logging
 from functools import partial
 
 import numpy as np
-import pytest
 import torch
 from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
 

@@ -1,5 +1,10 @@
 """Training over Flower's ClientApp: the numbers of one process, whoever holds the clients."""
 
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("torch")
+
 import json
 import logging
 import subprocess
@@ -13,7 +18,6 @@ from types import SimpleNamespace
 
 import deploy_loopback
 import numpy as np
-import pytest
 import torch
 from flwr.app import Context, RecordDict
 from grid_double import NODES
@@ -459,6 +463,7 @@ def write(folder, name, clients, head):
     head.save(folder / "start.safetensors")
 
 
+@pytest.mark.slow
 def test_the_simulation_of_flower_trains_as_one_process_does(clients, head, resnet, vit, tmp_path):
     write(tmp_path / "probe", "features", clients, head)
     for mode, backbone in (("finetune", resnet), ("prompt", vit)):

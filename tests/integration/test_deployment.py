@@ -1,6 +1,12 @@
 """A real deployment on loopback, with TLS and registered SuperNodes, and what kills do to it."""
 
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("torch")
+
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +17,6 @@ from pathlib import Path
 import deploy_loopback
 import numpy as np
 import psutil
-import pytest
 from deploy_loopback import Loopback, kill, node_key
 from gated_sites import CLIENTS, Gate, clients_of, pictures_of
 
@@ -24,12 +29,15 @@ from fedcof.training import TrainingSettings, load_history
 from fedcof.training.models import network
 from fedcof.training.trained import TrainedModel
 
+pytestmark = pytest.mark.slow
+
 
 class Deployment(Loopback):
     """Three sites behind gates, all of them running."""
 
     def __init__(self, folder):
-        super().__init__(folder, {"PYTHONPATH": str(Path(__file__).parent)})
+        path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        super().__init__(folder, {"PYTHONPATH": os.pathsep.join(path)})
         self.gates = {site: Gate(self.folder, site) for site in CLIENTS}
         self.supernodes = {}
 

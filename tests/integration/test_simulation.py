@@ -1,5 +1,9 @@
 """One real simulation by Ray; in a process of its own, since Ray leaves processes behind."""
 
+import pytest
+
+pytest.importorskip("flwr")
+
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +11,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fedcof.cli import app
+
+pytestmark = pytest.mark.slow
 
 FEDCOF = Path(sys.executable).with_name("fedcof")
 ARGUMENTS = ["federate", "--clients", "20", "--images", "400"]

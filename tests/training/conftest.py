@@ -1,7 +1,10 @@
 """Small federations that train in a moment."""
 
-import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
 import torch
 
 from fedcof.data import Partition

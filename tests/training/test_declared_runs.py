@@ -5,6 +5,10 @@ The images are few and small, the clients few, the networks of transformers tiny
 declared. Lines that differ in the name of the data set alone are run once.
 """
 
+import pytest
+
+pytest.importorskip("torch")
+
 import json
 import logging
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +17,6 @@ from itertools import pairwise
 
 import numpy as np
 import onnx
-import pytest
 from threadpoolctl import threadpool_limits
 
 from fedcof.backbones import squeezenet1_1
@@ -36,7 +39,10 @@ from fedcof.training import TrainingSettings, local, models
 from fedcof.training.local import State
 from tiny_networks import save_resnet, save_vit
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*"),
+]
 
 ROUNDS = 2
 CLASSES = 4

@@ -1,11 +1,14 @@
 """Training-free rounds and training in one process, the declared experiments, and the command."""
 
+import pytest
+
+pytest.importorskip("torch")
+
 import json
 import logging
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from typer.testing import CliRunner
 

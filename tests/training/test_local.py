@@ -1,5 +1,8 @@
-import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 

@@ -1,5 +1,8 @@
-import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
 import torch
 
 from fedcof import HeadError, LinearHead

@@ -1,7 +1,10 @@
 """The file that training on images leaves."""
 
-import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
 
 from fedcof.errors import TrainingError
 from fedcof.heads import LinearHead
