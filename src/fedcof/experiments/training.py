@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data import ImageSet, Partition
-from fedcof.errors import HeadError, SummaryError
+from fedcof.errors import SummaryError
 from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import appearances
 from fedcof.heads import LinearHead
@@ -22,12 +22,9 @@ from fedcof.summaries import ClassMeans, Summary, merge
 if TYPE_CHECKING:
     from torch import nn
 
+    from fedcof.backbones.torch_backbone import TorchBackbone
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.local import Samples, State
-    from fedcof.training.models import TorchBackbone
-
-_FEW, _ALIKE = 8, 0.05
-"""So many images tell one network from another, whatever the rounding of a device."""
 
 
 def training_free_rounds(
@@ -98,8 +95,8 @@ def deal_features(
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Dealt:
     """Return the features of images under a backbone in torch, dealt to clients."""
+    from fedcof.training.batches import Images
     from fedcof.training.local import outputs
-    from fedcof.training.models import Images
 
     features = [
         np.concatenate(
@@ -163,8 +160,9 @@ def probing(dealt: Dealt, head: LinearHead) -> Federation:
     """
     import torch
 
+    from fedcof.training.classifier import Classifier
+    from fedcof.training.heads import check_head
     from fedcof.training.local import Samples
-    from fedcof.training.models import Classifier, check_head
 
     check_head(head, dealt.features.shape[1], np.concatenate([dealt.labels, dealt.test_labels]))
 
@@ -217,8 +215,9 @@ def on_images(
     """
     import torch
 
+    from fedcof.training.batches import Images
+    from fedcof.training.heads import check_head
     from fedcof.training.local import Samples
-    from fedcof.training.models import Images, check_head
     from fedcof.training.trained import classifier
 
     check_head(head, backbone.dim, np.concatenate([train.labels, test.labels]))
@@ -233,42 +232,6 @@ def on_images(
         test=samples(test),
         at_once=False,
     )
-
-
-def check_same_network(
-    backbone: TorchBackbone, images: ImageSet, features: NDArray[np.floating[Any]]
-) -> None:
-    """Check that a network gives the features that a head was solved on.
-
-    The features may come from another file: an ONNX model beside the weights that are trained.
-
-    Parameters
-    ----------
-    backbone : TorchBackbone
-    images : ImageSet
-    features : ndarray of float, shape (n, dim)
-        Those of the images.
-
-    Raises
-    ------
-    HeadError
-        If they are of another network.
-    """
-    from fedcof.training.local import outputs
-    from fedcof.training.models import Images
-
-    few = images.subset(np.arange(min(_FEW, len(images))))
-    found = np.concatenate(
-        list(outputs(backbone.module, Images(few.images, backbone.preprocessing)))
-    )
-    expected = features[: len(found)]
-    if found.shape != expected.shape or not np.allclose(
-        found, expected, rtol=0.0, atol=_ALIKE * np.abs(expected).max()
-    ):
-        raise HeadError(
-            "the features are not those of the network that is trained; look for two files of its "
-            "weights, NAME.onnx and another, in the folder for weights"
-        )
 
 
 def subset(images: ImageSet, classes: int, per_class: int, *, seed: int) -> ImageSet:

@@ -17,7 +17,6 @@ from fedcof.experiments.evaluate import Dealt
 from fedcof.experiments.experiment import ByColumn, Dirichlet, Experiment, Paper, Split
 from fedcof.experiments.training import (
     Federation,
-    check_same_network,
     on_images,
     probing,
     training_free_rounds,
@@ -128,7 +127,7 @@ class TrainingSetting(NamedTuple):
             head, history, _ = training_free_rounds(start.seeded(seed), dealt, training)
         if run.training is not None:
             if start is None:
-                from fedcof.training.models import random_head
+                from fedcof.training.heads import random_head
 
                 head = random_head(dealt.features.shape[1], dealt.labels, seed=seed)
             federation = self._federation(dealt, images, head, seed)
@@ -150,12 +149,10 @@ class TrainingSetting(NamedTuple):
     ) -> Federation:
         if self.run.mode == "probe":
             return probing(dealt, head)
-        from fedcof.training.models import network
+        from fedcof.backbones.torch_backbone import network
 
         assert images is not None
         backbone = network(self.backbone, pretrained=self.run.pretrained, seed=seed)
-        if self.run.start is not None:
-            check_same_network(backbone, images[0], dealt.features)
         return on_images(
             *images,
             dealt.partition,

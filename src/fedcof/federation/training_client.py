@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedcof.backbones import Preprocessing
+from fedcof.backbones.torch_backbone import network
 from fedcof.errors import HeadError, SummaryError
 from fedcof.federation.faults import CANNOT
 from fedcof.federation.records import code_of
 from fedcof.federation.sources import load_clients
 from fedcof.federation.training_inputs import as_inputs
 from fedcof.federation.training_messages import CONFIG, answer, task_of
+from fedcof.training.classifier import Classifier, best_device
+from fedcof.training.heads import head_of
 from fedcof.training.local import Samples, Task, Update, local_update
-from fedcof.training.models import Classifier, best_device, head_of, network
 from fedcof.training.probing import probe_clients
 from fedcof.training.prompts import PromptedViT
 from fedcof.training.trained import PROMPTS
@@ -79,7 +81,6 @@ def _class_index(labels: NDArray[Any], classes: NDArray[Any]) -> torch.Tensor:
 def _network(name: str, prompted: bool) -> tuple[nn.Module, Preprocessing, str]:
     """Return the network to be trained, and its fingerprint before that."""
     backbone = network(name)
-    fingerprint = backbone.fingerprint()
     # The state that is set before training has as many prompts as there are.
     module = PromptedViT(backbone, pool_size=1) if prompted else backbone.module
-    return module, backbone.preprocessing, fingerprint
+    return module, backbone.preprocessing, backbone.fingerprint

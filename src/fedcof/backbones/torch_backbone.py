@@ -1,0 +1,98 @@
+"""Backbones in torch, which can be trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.backbones.resolver import resolve, sources
+from fedcof.backbones.sources import OnnxFile, ResolvedBackbone
+from fedcof.errors import BackboneError
+
+_SQUEEZENET = "squeezenet1.1"
+
+
+@dataclass(frozen=True, eq=False)
+class TorchBackbone:
+    """A network from prepared images to features, and how images are prepared for it.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        From float32 images (n, 3, size, size) to features (n, dim).
+    dim : int
+    preprocessing : Preprocessing
+    fingerprint : str
+        That of the same backbone on ONNX Runtime, and of the module before it is trained.
+    """
+
+    module: nn.Module
+    dim: int
+    preprocessing: Preprocessing
+    fingerprint: str
+
+
+def network(
+    name: str, *, size: int | None = None, pretrained: bool = True, seed: int = 0
+) -> TorchBackbone:
+    """Return a backbone that can be trained, with the weights that `fedcof.backbones.get` takes.
+
+    Parameters
+    ----------
+    name : str
+        As `fedcof.backbones.get` takes it.
+    size : int, optional
+        Height and width of SqueezeNet's images, 224 by default: it takes any, and fewer pixels are
+        faster and worse. Other networks take the images of their weights, whatever is given.
+    pretrained : bool, default True
+        False, for SqueezeNet only, draws random weights.
+    seed : int, default 0
+        Draws them.
+
+    Raises
+    ------
+    NoWeightsError
+        If there are no such weights.
+    BackboneError
+        If they are an ONNX model, which cannot be trained, or of another network.
+    ValueError
+        If the name is unknown, or random weights are asked for another network.
+    """
+    resolved = _trainable(name) if pretrained else _random(name, seed)
+    if size is not None and name == _SQUEEZENET:
+        resolved = replace(resolved, preprocessing=replace(resolved.preprocessing, size=size))
+    module = resolved.module()
+    pixels = resolved.preprocessing.size
+    with torch.no_grad():
+        dim = module(torch.zeros(1, 3, pixels, pixels)).shape[1]
+    return TorchBackbone(module, dim, resolved.preprocessing, resolved.fingerprint)
+
+
+def _trainable(name: str) -> ResolvedBackbone:
+    """Resolve a name; say which weights would do where those that are found cannot be trained."""
+    resolved = resolve(name)
+    if resolved.build is None:
+        others = [place.wanted for place in sources(name) if not isinstance(place, OnnxFile)]
+        remedy = (
+            "move it out of the folder for weights, and the first of these is taken instead:"
+            + "".join(f"\n- {wanted}" for wanted in others)
+            if others
+            else "give weights in the format of torch: a name of `fedcof backbones list`, or a "
+            "folder or model id of transformers"
+        )
+        raise BackboneError(
+            f"{resolved.source} cannot be trained: an ONNX model only computes features. To train, "
+            f"{remedy}"
+        )
+    return resolved
+
+
+def _random(name: str, seed: int) -> ResolvedBackbone:
+    if name != _SQUEEZENET:
+        raise ValueError(f"random weights are for {_SQUEEZENET}, not for {name}")
+    from fedcof.backbones.torch_squeezenet import random
+
+    return random(seed)
