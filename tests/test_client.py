@@ -1,0 +1,138 @@
+"""The one path from features to bytes."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from fedcof import FedCOF, FedNCM, SummaryError, from_bytes, merge
+from fedcof.client import STEPS, Sender, Step
+from fedcof.errors import HeadError
+from fedcof.heads import LinearHead
+
+FEATURES = np.arange(12.0).reshape(6, 2)
+LABELS = [0, 0, 1, 1, 2, 2]
+
+
+def test_what_is_sent_is_the_summary_of_the_method_in_bytes():
+    sent = Sender(FedNCM()).send(FEATURES, LABELS, client_id="a")
+    assert sent.data == FedNCM().summarize(FEATURES, LABELS, client_id="a").to_bytes()
+    assert sent.wire_bytes == len(sent.data)
+    assert sent.formula_bytes == 4 * 3 * 2
+
+
+def test_a_client_draws_from_the_seed_and_its_id():
+    sender = Sender(FedCOF(means_per_class=2), seed=3)
+    labels = [0] * 6
+    first, again, other_client, other_seed = (
+        one.send(FEATURES, labels, client_id=name).data
+        for one, name in (
+            (sender, "a"),
+            (sender, "a"),
+            (sender, "b"),
+            (replace(sender, seed=4), "a"),
+        )
+    )
+    assert first == again
+    means = {from_bytes(data).means.tobytes() for data in (first, other_client, other_seed)}
+    assert len(means) > 1
+
+
+def test_an_unknown_coding_is_refused_with_those_known():
+    with pytest.raises(ValueError, match=r"no coding is called 'float33'.* float32"):
+        Sender(FedNCM(), coding="float33")
+
+
+def test_settings_are_all_that_a_client_must_know():
+    sender = Sender(FedCOF(shrinkage=0.1, means_per_class=4), seed=5)
+    assert sender.settings() == {
+        "method": "fedcof",
+        "client_settings": {"means_per_class": 4},
+        "seed": 5,
+        "coding": "float32",
+        "steps": [],
+    }
+    assert Sender.from_settings(sender.settings()) == Sender(FedCOF(means_per_class=4), seed=5)
+
+
+@pytest.fixture
+def every_other():
+    """A step, registered while the test runs."""
+
+    @dataclass(frozen=True)
+    class Every(Step):
+        name = "every"
+        nth: int = 2
+
+        def __call__(self, summary, rng):
+            return None if summary.total < self.nth else summary.with_origin({"step": "done"})
+
+    yield Every
+    del STEPS["every"]
+
+
+def test_steps_stand_between_the_summary_and_its_bytes(every_other):
+    sender = Sender(FedNCM(), steps=(every_other(3),))
+    assert sender.send(FEATURES[:2], LABELS[:2]) is None
+    assert from_bytes(sender.send(FEATURES, LABELS).data).origin == {"step": "done"}
+    assert sender.settings()["steps"] == [{"name": "every", "nth": 3}]
+    assert Sender.from_settings(sender.settings()) == sender
+
+
+class TestOrigin:
+    def sent(self, client_id, origin):
+        features = FEATURES + len(client_id)
+        return Sender(FedCOF()).send(features, LABELS, client_id=client_id, origin=origin).data
+
+    def test_it_goes_over_the_wire_and_stands_in_the_head(self):
+        summaries = [from_bytes(self.sent(name, {"backbone": "ab12"})) for name in ("a", "bb")]
+        assert summaries[0].origin == {"backbone": "ab12"}
+        assert merge(summaries).origin == {"backbone": "ab12"}
+        assert FedCOF().solve(summaries).provenance.origin == {"backbone": "ab12"}
+
+    def test_two_backbones_are_refused_and_the_clients_named(self):
+        summaries = [
+            from_bytes(self.sent(name, {"backbone": fingerprint}))
+            for name, fingerprint in (("a", "ab12"), ("bb", "ab12"), ("ccc", "cd34"))
+        ]
+        with pytest.raises(
+            SummaryError, match=r"'a', 'bb' have ab12, clients 'ccc' have cd34"
+        ) as e:
+            FedCOF().solve(summaries)
+        assert e.value.code == "backbone"
+
+    def test_a_plain_table_goes_with_any(self):
+        summaries = [
+            from_bytes(self.sent("a", {"backbone": "ab12"})),
+            from_bytes(self.sent("b", {})),
+        ]
+        assert FedCOF().solve(summaries).provenance.origin == {"backbone": "ab12"}
+
+    @pytest.mark.parametrize(
+        "origin",
+        [{"backbone": ""}, {"backbone": 7}, {"b": "x" * 201}, {str(i): "x" for i in range(9)}],
+    )
+    def test_an_origin_that_is_none_is_refused(self, origin):
+        with pytest.raises(SummaryError, match="fingerprints") as caught:
+            FedNCM().summarize(FEATURES, LABELS).with_origin(origin)
+        assert caught.value.code == "origin"
+
+
+def test_a_head_of_version_0_1_0_loads(tmp_path):
+    from fedcof.wire import encode
+
+    provenance = {
+        "method": "fedcof",
+        "hyperparameters": {"shrinkage": 1.0},
+        "clients": 2,
+        "samples": 4,
+        "bytes": 48,
+        "iterations": 0,
+    }
+    metadata = {"kind": "head-1", "classes": [0, 1], "provenance": provenance}
+    (tmp_path / "head").write_bytes(encode({"weight": np.eye(2)}, metadata))
+    head = LinearHead.load(tmp_path / "head")
+    assert (head.provenance.formula_bytes, head.provenance.origin) == (48, {})
+    (tmp_path / "head").write_bytes(encode({"weight": np.eye(2)}, metadata | {"kind": "head-9"}))
+    with pytest.raises(HeadError, match="head-9"):
+        LinearHead.load(tmp_path / "head")
