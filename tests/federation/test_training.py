@@ -18,8 +18,9 @@ from fedcof.federation.training import choose_clients, train
 from fedcof.federation.training_grid import InProcessGrid
 from fedcof.federation.training_messages import to_record, to_state, wire_bytes
 from fedcof.training import TrainingSettings
+from fedcof.training.classifier import Classifier
+from fedcof.training.heads import random_head
 from fedcof.training.local import Samples, get_state, update_clients
-from fedcof.training.models import Classifier, random_head
 from fedcof.training.probing import probe_clients
 
 DIM, CLASSES = 6, 3

@@ -23,6 +23,7 @@ from flwr.app import Context, RecordDict
 from grid_double import NODES
 
 from fedcof import FedCOF, LinearHead
+from fedcof.backbones.torch_backbone import network
 from fedcof.client import Sender
 from fedcof.data import ImageSet, Partition
 from fedcof.errors import HeadError, NoWeightsError, TrainingError
@@ -36,8 +37,8 @@ from fedcof.federation.training import train
 from fedcof.federation.training_grid import InProcessGrid
 from fedcof.federation.training_server import Training, client_nodes
 from fedcof.training import TrainingSettings, load_history
+from fedcof.training.heads import random_head
 from fedcof.training.local import Samples
-from fedcof.training.models import network, random_head
 from fedcof.training.probing import probe_clients
 from fedcof.training.trained import TrainedModel
 from tiny_networks import save_resnet, save_vit

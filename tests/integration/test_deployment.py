@@ -21,12 +21,12 @@ from deploy_loopback import Loopback, kill, node_key
 from gated_sites import CLIENTS, Gate, clients_of, pictures_of
 
 from fedcof import LinearHead
+from fedcof.backbones.torch_backbone import network
 from fedcof.data import ImageSet, Partition
 from fedcof.experiments.training import on_images
 from fedcof.methods import FedCOF
 from fedcof.summaries import from_bytes
 from fedcof.training import TrainingSettings, load_history
-from fedcof.training.models import network
 from fedcof.training.trained import TrainedModel
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,9 @@ import torch
 
 from fedcof.data import Partition
 from fedcof.experiments import Dealt
+from fedcof.training.classifier import Classifier
+from fedcof.training.heads import random_head
 from fedcof.training.local import Samples, get_state
-from fedcof.training.models import Classifier, random_head
 
 DIM, CLASSES = 6, 3
 

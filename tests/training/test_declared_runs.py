@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from threadpoolctl import threadpool_limits
 
-from fedcof.backbones import squeezenet1_1
+from fedcof.backbones import squeezenet1_1, torch_backbone
 from fedcof.data import ImageSet
 from fedcof.experiments import (
     EXPERIMENTS,
@@ -35,7 +35,7 @@ from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import Federation
 from fedcof.experiments.training_paper import TrainingGrid, TrainingSetting, short
 from fedcof.methods import CCVR
-from fedcof.training import TrainingSettings, local, models
+from fedcof.training import TrainingSettings, local
 from fedcof.training.local import State
 from tiny_networks import save_resnet, save_vit
 
@@ -173,7 +173,7 @@ def run_line(tmp_path_factory, patch, seen):
     weights = tmp_path_factory.mktemp("weights")
     save_tiny_networks(weights)
     save_squeezenet(weights)
-    patch.setattr(models, "network", partial(models.network, size=SIZE))
+    patch.setattr(torch_backbone, "network", partial(torch_backbone.network, size=SIZE))
     patch.setenv("FEDCOF_WEIGHTS", str(weights))
     patch.setenv("FEDCOF_CACHE", str(tmp_path_factory.mktemp("cache")))
     images = tiny_images(40, 0), tiny_images(12, 1)

@@ -13,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from fedcof import FedCOF, FedNCM, HeadError, LinearHead
+from fedcof.backbones.torch_backbone import squeezenet
 from fedcof.cli import app
 from fedcof.data import ImageSet, Partition
 from fedcof.experiments import (
@@ -37,7 +38,7 @@ from fedcof.experiments.training import (
 )
 from fedcof.experiments.training_paper import TrainingGrid, on_device, short
 from fedcof.training import TrainingSettings, load_history
-from fedcof.training.models import random_head, squeezenet
+from fedcof.training.heads import random_head
 
 TRAINED = (
     "table_ft_sqnet",

@@ -8,18 +8,13 @@ import torch
 from fedcof import HeadError, LinearHead
 from fedcof.backbones import Preprocessing
 from fedcof.backbones import squeezenet as onnx_squeezenet
+from fedcof.backbones.torch_backbone import from_transformers, network, squeezenet
 from fedcof.errors import NoWeightsError
 from fedcof.training import TrainingSettings
+from fedcof.training.batches import Images
+from fedcof.training.classifier import Classifier
+from fedcof.training.heads import check_head, random_head
 from fedcof.training.local import Samples, Task, get_state, local_update, set_state
-from fedcof.training.models import (
-    Classifier,
-    Images,
-    check_head,
-    from_transformers,
-    network,
-    random_head,
-    squeezenet,
-)
 from fedcof.training.prompts import PromptedViT
 from tiny_networks import save_resnet, save_vit
 

@@ -6,10 +6,11 @@ pytest.importorskip("torch")
 
 import numpy as np
 
+from fedcof.backbones.torch_backbone import squeezenet
 from fedcof.errors import TrainingError
 from fedcof.heads import LinearHead
+from fedcof.training.heads import random_head
 from fedcof.training.local import get_state
-from fedcof.training.models import random_head, squeezenet
 from fedcof.training.trained import MODEL, TrainedModel, classifier, save_training
 
 NETWORK = {"name": "squeezenet1.1", "size": 64, "pretrained": False, "seed": 3}

@@ -95,11 +95,11 @@ def train(
         check_device(device)
         quiet_flower()
         from fedcof.backbones import BACKBONES, get
+        from fedcof.backbones.torch_backbone import network
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
         from fedcof.training import TrainingSettings, check_mode, chosen_server_lr
-        from fedcof.training.models import network
         from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
@@ -216,7 +216,7 @@ def _start(
     """Return the head to start from, and the training-free rounds that led to it."""
     from fedcof.experiments.training import training_free_rounds, with_temperature
     from fedcof.heads import LinearHead
-    from fedcof.training.models import random_head
+    from fedcof.training.heads import random_head
 
     if origin is None:
         return random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed), []

@@ -22,9 +22,9 @@ from fedcof.summaries import ClassMeans, Summary, merge
 if TYPE_CHECKING:
     from torch import nn
 
+    from fedcof.backbones.torch_backbone import TorchBackbone
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.local import Samples, State
-    from fedcof.training.models import TorchBackbone
 
 _FEW, _ALIKE = 8, 0.05
 """So many images tell one network from another, whatever the rounding of a device."""
@@ -98,8 +98,8 @@ def deal_features(
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Dealt:
     """Return the features of images under a backbone in torch, dealt to clients."""
+    from fedcof.training.batches import Images
     from fedcof.training.local import outputs
-    from fedcof.training.models import Images
 
     features = [
         np.concatenate(
@@ -163,8 +163,9 @@ def probing(dealt: Dealt, head: LinearHead) -> Federation:
     """
     import torch
 
+    from fedcof.training.classifier import Classifier
+    from fedcof.training.heads import check_head
     from fedcof.training.local import Samples
-    from fedcof.training.models import Classifier, check_head
 
     check_head(head, dealt.features.shape[1], np.concatenate([dealt.labels, dealt.test_labels]))
 
@@ -217,8 +218,9 @@ def on_images(
     """
     import torch
 
+    from fedcof.training.batches import Images
+    from fedcof.training.heads import check_head
     from fedcof.training.local import Samples
-    from fedcof.training.models import Images, check_head
     from fedcof.training.trained import classifier
 
     check_head(head, backbone.dim, np.concatenate([train.labels, test.labels]))
@@ -254,8 +256,8 @@ def check_same_network(
     HeadError
         If they are of another network.
     """
+    from fedcof.training.batches import Images
     from fedcof.training.local import outputs
-    from fedcof.training.models import Images
 
     few = images.subset(np.arange(min(_FEW, len(images))))
     found = np.concatenate(

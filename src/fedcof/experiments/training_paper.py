@@ -128,7 +128,7 @@ class TrainingSetting(NamedTuple):
             head, history, _ = training_free_rounds(start.seeded(seed), dealt, training)
         if run.training is not None:
             if start is None:
-                from fedcof.training.models import random_head
+                from fedcof.training.heads import random_head
 
                 head = random_head(dealt.features.shape[1], dealt.labels, seed=seed)
             federation = self._federation(dealt, images, head, seed)
@@ -150,7 +150,7 @@ class TrainingSetting(NamedTuple):
     ) -> Federation:
         if self.run.mode == "probe":
             return probing(dealt, head)
-        from fedcof.training.models import network
+        from fedcof.backbones.torch_backbone import network
 
         assert images is not None
         backbone = network(self.backbone, pretrained=self.run.pretrained, seed=seed)

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedcof.backbones import Preprocessing
+from fedcof.backbones.torch_backbone import network
 from fedcof.errors import HeadError, SummaryError
 from fedcof.federation.faults import CANNOT
 from fedcof.federation.records import code_of
 from fedcof.federation.sources import load_clients
 from fedcof.federation.training_inputs import as_inputs
 from fedcof.federation.training_messages import CONFIG, answer, task_of
+from fedcof.training.classifier import Classifier, best_device
+from fedcof.training.heads import head_of
 from fedcof.training.local import Samples, Task, Update, local_update
-from fedcof.training.models import Classifier, best_device, head_of, network
 from fedcof.training.probing import probe_clients
 from fedcof.training.prompts import PromptedViT
 from fedcof.training.trained import PROMPTS

@@ -17,8 +17,8 @@ from fedcof.data import read_image
 from fedcof.data.images import Rows
 from fedcof.errors import SummaryError, UnreadableImageError
 from fedcof.federation.sources import Data, are_features, extract
+from fedcof.training.batches import Images
 from fedcof.training.local import Inputs
-from fedcof.training.models import Images
 
 _log = logging.getLogger(__name__)
 

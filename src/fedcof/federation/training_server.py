@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedcof.backbones import Preprocessing
+from fedcof.backbones.torch_backbone import network
 from fedcof.errors import AnswerError, TrainingError
 from fedcof.federation.records import DESCRIBE, Job, Roster
 from fedcof.federation.serving import STORE, Settings, as_number
@@ -23,8 +24,9 @@ from fedcof.federation.training import MessageGrid, train
 from fedcof.federation.training_inputs import as_inputs
 from fedcof.heads import LinearHead
 from fedcof.training import Mode, Round, TrainingSettings, check_mode, chosen_server_lr
+from fedcof.training.classifier import Classifier, best_device
+from fedcof.training.heads import check_head
 from fedcof.training.local import State, get_state, outputs, set_state
-from fedcof.training.models import Classifier, best_device, check_head, network
 from fedcof.training.prompts import PromptedViT
 from fedcof.training.trained import CHECKPOINT, classifier, save_training
 

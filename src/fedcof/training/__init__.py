@@ -1,8 +1,9 @@
 """What may follow a head: federated linear probing, fine-tuning and prompt tuning.
 
 The names here need no torch; what does is in `local` (a client's round), `probing` (many clients at
-once), `models`, `prompts`, `prompt_pool` (the server's side of prompts) and `trained` (what comes
-out, as files).
+once), `batches` (images as a network takes them), `classifier`, `prompts`, `prompt_pool` (the
+server's side of prompts) and `trained` (what comes out, as files). `heads` has the head at the
+start and at the end.
 """
 
 from fedcof.training.communication import pfpt_bytes, training_bytes

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from fedcof.training.models import TorchBackbone
+from fedcof.backbones.torch_backbone import TorchBackbone
 
 
 class PromptedViT(nn.Module):

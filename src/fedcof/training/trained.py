@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcof.backbones.torch_backbone import TorchBackbone, network
 from fedcof.data import ImageSource
 from fedcof.errors import CorruptBytesError, TrainingError
 from fedcof.files import write_atomically
 from fedcof.heads import LinearHead
+from fedcof.training.batches import Images
+from fedcof.training.classifier import Classifier
+from fedcof.training.heads import head_of
 from fedcof.training.history import Round, save_history
 from fedcof.training.local import State, outputs, set_state
-from fedcof.training.models import Classifier, Images, TorchBackbone, head_of, network
 from fedcof.training.prompts import PromptedViT
 from fedcof.wire import decode, encode
 
@@ -67,9 +70,9 @@ class TrainedModel:
     classes : ndarray of int or str, shape (classes,)
         The labels in the order of the head's rows.
     network : mapping of str to str, int or bool
-        What it was trained from: the arguments of `fedcof.training.models.network`. Of a fine-tuned
-        network the architecture and the statistics of normalisation layers are taken from it, of
-        a ViT with prompts all weights.
+        What it was trained from: the arguments of `fedcof.backbones.torch_backbone.network`. Of a
+        fine-tuned network the architecture and the statistics of normalisation layers are taken
+        from it, of a ViT with prompts all weights.
     """
 
     state: State

@@ -1,0 +1,56 @@
+"""The head that training starts from, and the one that comes out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedcof.errors import HeadError
+from fedcof.heads import LinearHead, Provenance
+from fedcof.training.local import State
+
+_NAMED_IN_ERROR = 5
+
+
+def random_head(dim: int, classes: ArrayLike, *, seed: int) -> LinearHead:
+    """Return an untrained head, drawn as ``torch.nn.Linear`` draws its weight, without bias."""
+    labels = np.unique(np.asarray(classes))
+    bound = 1 / np.sqrt(dim)
+    weight = np.random.default_rng(seed).uniform(-bound, bound, (len(labels), dim))
+    return LinearHead(weight, labels, provenance=Provenance("random", {"seed": seed}))
+
+
+def head_of(state: State, classes: NDArray[Any]) -> LinearHead:
+    """Return the head in a state."""
+    return LinearHead(state["head.weight"], classes, bias=state.get("head.bias"))
+
+
+def check_head(head: LinearHead, dim: int, labels: NDArray[Any]) -> None:
+    """Check that a head fits features of length ``dim`` with these labels.
+
+    Raises
+    ------
+    HeadError
+        If its features have another length, or its classes are not those of the labels.
+    """
+    if head.dim != dim:
+        raise HeadError(
+            f"the head takes features of length {head.dim}, the backbone gives {dim}; solve the "
+            "head on features of the same backbone"
+        )
+    have, want = set(head.classes.tolist()), set(np.unique(labels).tolist())
+    if have != want:
+        raise HeadError(
+            f"the head's {len(have)} classes are not the {len(want)} of the data: "
+            f"{_some(want - have)} only in the data, {_some(have - want)} only in the head; solve "
+            "the head on this data, or map its labels"
+        )
+
+
+def _some(labels: set[Any]) -> str:
+    if not labels:
+        return "none"
+    named = ", ".join(map(repr, sorted(labels, key=str)[:_NAMED_IN_ERROR]))
+    return named if len(labels) <= _NAMED_IN_ERROR else f"{named} and more ({len(labels)} in all)"
