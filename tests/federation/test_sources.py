@@ -171,12 +171,12 @@ def images():
 
 
 def test_images_go_through_the_backbone_as_in_one_process(images, tmp_path, monkeypatch):
-    from fedcof.backbones import squeezenet
+    from fedcof.backbones import get
     from fedcof.data import extract_features
 
     monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
     features, labels, _ = extract(images, [1, 2, 3], "squeezenet1.1")
-    assert np.array_equal(features, extract_features(images, squeezenet()).features)
+    assert np.array_equal(features, extract_features(images, get("squeezenet1.1")).features)
     assert labels.tolist() == [1, 2, 3]
 
 

@@ -9,17 +9,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-import json
 import logging
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import onnx
 from threadpoolctl import threadpool_limits
 
-from fedcof.backbones import squeezenet1_1, torch_backbone
+from fedcof.backbones import BACKBONES
 from fedcof.data import ImageSet
 from fedcof.experiments import (
     EXPERIMENTS,
@@ -126,16 +123,6 @@ def save_tiny_networks(folder):
     save_vit(folder / "vit-b-32", patch_size=16)
 
 
-def save_squeezenet(folder):
-    """SqueezeNet, which is small enough as it is, for smaller images."""
-    model = onnx.load_from_string(squeezenet1_1.build(squeezenet1_1.weights_path()))
-    for dimension in model.graph.input[0].type.tensor_type.shape.dim[2:]:
-        dimension.dim_value = SIZE
-    onnx.save(model, folder / "squeezenet1.1.onnx")
-    preprocessing = asdict(squeezenet1_1.PREPROCESSING) | {"size": SIZE}
-    (folder / "squeezenet1.1.json").write_text(json.dumps(preprocessing))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
     """Tiny matrices are fastest without threads, above all where other work takes the cores."""
@@ -172,8 +159,9 @@ def seen(patch):
 def run_line(tmp_path_factory, patch, seen):
     weights = tmp_path_factory.mktemp("weights")
     save_tiny_networks(weights)
-    save_squeezenet(weights)
-    patch.setattr(torch_backbone, "network", partial(torch_backbone.network, size=SIZE))
+    squeezenet = BACKBONES["squeezenet1.1"]
+    smaller = replace(squeezenet.preprocessing, size=SIZE)
+    patch.setitem(BACKBONES, squeezenet.name, replace(squeezenet, preprocessing=smaller))
     patch.setenv("FEDCOF_WEIGHTS", str(weights))
     patch.setenv("FEDCOF_CACHE", str(tmp_path_factory.mktemp("cache")))
     images = tiny_images(40, 0), tiny_images(12, 1)

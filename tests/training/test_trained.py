@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 import numpy as np
 
-from fedcof.backbones.torch_backbone import squeezenet
+from fedcof.backbones.torch_backbone import network
 from fedcof.errors import TrainingError
 from fedcof.heads import LinearHead
 from fedcof.training.heads import random_head
@@ -19,7 +19,7 @@ NETWORK = {"name": "squeezenet1.1", "size": 64, "pretrained": False, "seed": 3}
 @pytest.fixture
 def model():
     head = random_head(512, ["cat", "dog"], seed=0)
-    net = squeezenet(size=64, pretrained=False, seed=3)
+    net = network(**NETWORK)
     return TrainedModel(get_state(classifier(net, head)), head.classes, NETWORK)
 
 

@@ -1,17 +1,21 @@
-"""Frozen feature extractors."""
+"""Frozen feature extractors: one resolver of names, and ONNX Runtime to run what it finds.
 
-from fedcof.backbones.backbone import Backbone
+`torch_backbone` runs the same in torch, where it can be trained.
+"""
+
+from fedcof.backbones.backbone import Backbone, get
 from fedcof.backbones.preprocessing import Preprocessing
-from fedcof.backbones.registry import BACKBONES, get
-from fedcof.backbones.sources import find_here, weights_folder
-from fedcof.backbones.squeezenet1_1 import squeezenet
+from fedcof.backbones.registry import BACKBONES
+from fedcof.backbones.resolver import resolve, sources, weights_folder
+from fedcof.backbones.sources import ResolvedBackbone
 
 __all__ = [
     "BACKBONES",
     "Backbone",
     "Preprocessing",
-    "find_here",
+    "ResolvedBackbone",
     "get",
-    "squeezenet",
+    "resolve",
+    "sources",
     "weights_folder",
 ]

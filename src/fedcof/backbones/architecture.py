@@ -6,15 +6,17 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedcof.backbones.preprocessing import Preprocessing
 
-_IMAGENET = Preprocessing()
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package of Python that carries weights; the file is taken, the code is not run.
+    """A Python package that carries weights; the file is read, the package's code is not run.
 
     Parameters
     ----------
@@ -47,12 +49,15 @@ class Architecture:
     name, title : str
     dim : int
         Length of a feature.
-    build : callable, optional
-        From a file of weights to a serialised ONNX model.
     preprocessing : Preprocessing
-        What these weights want of an image.
+        How images are prepared for weights in a checkpoint; other weights say it themselves.
+    torch_module : callable, optional
+        From a checkpoint to the network in torch. Default: no checkpoint of it is read.
+    onnx_model : callable, optional
+        From a checkpoint and the image size to a serialised ONNX model, without torch. Default:
+        the network in torch is exported.
     package : Package, optional
-        Carries such a file.
+        Carries a checkpoint.
     transformers : str, optional
         A model id of Hugging Face ``transformers``.
     torchvision, timm : str, optional
@@ -62,8 +67,9 @@ class Architecture:
     name: str
     title: str
     dim: int
-    build: Callable[[Path], bytes] | None = None
-    preprocessing: Preprocessing = _IMAGENET
+    preprocessing: Preprocessing = Preprocessing()  # noqa: RUF009 (it is frozen)
+    torch_module: Callable[[Path], nn.Module] | None = None
+    onnx_model: Callable[[Path, int], bytes] | None = None
     package: Package | None = None
     transformers: str | None = None
     torchvision: str | None = None

@@ -1,6 +1,5 @@
 """A frozen feature extractor, run by ONNX Runtime."""
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,9 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from fedcof.backbones.fingerprint import fingerprint_of, model_digest
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
+from fedcof.backbones.resolver import resolve
 from fedcof.errors import BackboneError
 
 BATCH_SIZE = 32
@@ -44,14 +45,16 @@ class Backbone:
         For people; it is not part of the fingerprint.
     device : {"auto", "cpu", "cuda"}
         Where it runs; "auto" takes CUDA where ONNX Runtime has it.
+    fingerprint : str, optional
+        Default: that of the model's content with the preprocessing.
 
     Attributes
     ----------
     dim : int
         Length of a feature, the paper's d.
     fingerprint : str
-        SHA-256 of the model and the preprocessing, in hexadecimal digits: two backbones of one
-        fingerprint give the same features.
+        SHA-256 of architecture, weights and preprocessing, in hexadecimal digits: two backbones of
+        one fingerprint give the same features.
 
     Raises
     ------
@@ -67,11 +70,12 @@ class Backbone:
         *,
         name: str = "onnx",
         device: Device = "auto",
+        fingerprint: str | None = None,
     ) -> None:
         self.name = name
         self.preprocessing = preprocessing
         self._session = _session(model, name, device)
-        self.fingerprint = _fingerprint(model, preprocessing)
+        self.fingerprint = fingerprint or fingerprint_of(preprocessing, model_digest(model))
         self._input = _check_input(self._session, preprocessing, name)
         self.dim = self._measure_dim()
 
@@ -190,29 +194,34 @@ class Backbone:
         return int(output.shape[1])
 
 
-def _fingerprint(model: bytes | Path, preprocessing: Preprocessing) -> str:
-    digest = hashlib.sha256(repr(preprocessing).encode())
-    if isinstance(model, bytes):
-        digest.update(model)
-    else:
-        for path in (model, *_external_files(model)):
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+def get(name: str, device: Device = "auto") -> Backbone:
+    """Return a backbone with trained weights.
 
+    Parameters
+    ----------
+    name : str
+        A key of `BACKBONES`; the path of an ONNX file; or a folder or model id of Hugging Face
+        ``transformers`` (a ViT, ResNet or MobileNetV2).
+    device : {"auto", "cpu", "cuda"}
+        Where it runs; "auto" takes CUDA where ONNX Runtime has it.
 
-def _external_files(model: Path) -> list[Path]:
-    """List the files beside a model that hold its weights, as torch exports large models."""
-    import onnx  # slow, and needed for the user's own models only
-
-    graph = onnx.load(model, load_external_data=False).graph
-    locations = {
-        entry.value
-        for tensor in graph.initializer
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-    return [model.parent / location for location in sorted(locations)]
+    Raises
+    ------
+    ValueError
+        If the name is unknown; the text lists the near ones, or all of them.
+    NoWeightsError
+        If no weights are found; the text lists all that was looked for.
+    BackboneError
+        If those that are found cannot be used.
+    """
+    resolved = resolve(name)
+    return Backbone(
+        resolved.onnx_model(),
+        resolved.preprocessing,
+        name=resolved.name,
+        device=device,
+        fingerprint=resolved.fingerprint,
+    )
 
 
 def _session(model: bytes | Path, name: str, device: Device) -> onnxruntime.InferenceSession:

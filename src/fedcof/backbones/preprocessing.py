@@ -1,4 +1,4 @@
-"""What a backbone wants of an image."""
+"""How images are prepared for a backbone."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -67,6 +67,8 @@ class Preprocessing:
                     f"Preprocessing.{field} must be 3 finite numbers, one a channel, "
                     f"not {getattr(self, field)!r}"
                 )
+            # One spelling of equal numbers: the fingerprint is made of these texts.
+            object.__setattr__(self, field, tuple(values.tolist()))
         if min(self.scale) <= 0:
             raise ValueError(f"Preprocessing.scale must be positive, not {self.scale!r}")
 

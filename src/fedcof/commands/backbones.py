@@ -15,27 +15,23 @@ app = typer.Typer(
 @app.command("list")
 def list_() -> None:
     """List the backbones, and where the weights of each are found; nothing is fetched."""
-    from fedcof.backbones import BACKBONES, find_here, weights_folder
+    from fedcof.backbones import BACKBONES, sources, weights_folder
 
     table = Table("name", box=None)
     table.add_column("dim", justify="right")
     table.add_column("weights", overflow="fold")
     for backbone in BACKBONES.values():
-        here = find_here(backbone)
-        elsewhere = {
-            "": backbone.package.install if backbone.package else None,
-            "transformers: ": backbone.transformers,
-            "torchvision: ": backbone.torchvision,
-            "timm: ": backbone.timm,
-        }
-        sources = "".join(f"\n  {where}{what}" for where, what in elsewhere.items() if what)
+        places = sources(backbone.name)
+        here = next((path for place in places if (path := place.here())), None)
+        elsewhere = "".join(f"\n- {p.wanted}" for p in places if not p.in_weights_folder)
         table.add_row(
             backbone.name,
             str(backbone.dim),
-            f"here: {here.name}" if here else f"not here, but from{sources}",
+            f"here: {here.name}" if here else f"not here; the first that can be had:{elsewhere}",
         )
     console.print(table, highlight=False)
     console.print(
-        f"your own: NAME.onnx, NAME.pth or the folder NAME of transformers in {weights_folder()}",
+        f"your own: NAME.onnx, NAME.pth or the folder NAME of transformers in {weights_folder()}; "
+        "the first of these goes before all others, and an ONNX file cannot be trained",
         highlight=False,
     )

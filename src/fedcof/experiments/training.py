@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data import ImageSet, Partition
-from fedcof.errors import HeadError, SummaryError
+from fedcof.errors import SummaryError
 from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import appearances
 from fedcof.heads import LinearHead
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from fedcof.backbones.torch_backbone import TorchBackbone
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.local import Samples, State
-
-_FEW, _ALIKE = 8, 0.05
-"""So many images tell one network from another, whatever the rounding of a device."""
 
 
 def training_free_rounds(
@@ -235,42 +232,6 @@ def on_images(
         test=samples(test),
         at_once=False,
     )
-
-
-def check_same_network(
-    backbone: TorchBackbone, images: ImageSet, features: NDArray[np.floating[Any]]
-) -> None:
-    """Check that a network gives the features that a head was solved on.
-
-    The features may come from another file: an ONNX model beside the weights that are trained.
-
-    Parameters
-    ----------
-    backbone : TorchBackbone
-    images : ImageSet
-    features : ndarray of float, shape (n, dim)
-        Those of the images.
-
-    Raises
-    ------
-    HeadError
-        If they are of another network.
-    """
-    from fedcof.training.batches import Images
-    from fedcof.training.local import outputs
-
-    few = images.subset(np.arange(min(_FEW, len(images))))
-    found = np.concatenate(
-        list(outputs(backbone.module, Images(few.images, backbone.preprocessing)))
-    )
-    expected = features[: len(found)]
-    if found.shape != expected.shape or not np.allclose(
-        found, expected, rtol=0.0, atol=_ALIKE * np.abs(expected).max()
-    ):
-        raise HeadError(
-            "the features are not those of the network that is trained; look for two files of its "
-            "weights, NAME.onnx and another, in the folder for weights"
-        )
 
 
 def subset(images: ImageSet, classes: int, per_class: int, *, seed: int) -> ImageSet:

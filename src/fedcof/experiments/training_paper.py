@@ -17,7 +17,6 @@ from fedcof.experiments.evaluate import Dealt
 from fedcof.experiments.experiment import ByColumn, Dirichlet, Experiment, Paper, Split
 from fedcof.experiments.training import (
     Federation,
-    check_same_network,
     on_images,
     probing,
     training_free_rounds,
@@ -154,8 +153,6 @@ class TrainingSetting(NamedTuple):
 
         assert images is not None
         backbone = network(self.backbone, pretrained=self.run.pretrained, seed=seed)
-        if self.run.start is not None:
-            check_same_network(backbone, images[0], dealt.features)
         return on_images(
             *images,
             dealt.partition,

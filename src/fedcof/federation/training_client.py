@@ -81,7 +81,6 @@ def _class_index(labels: NDArray[Any], classes: NDArray[Any]) -> torch.Tensor:
 def _network(name: str, prompted: bool) -> tuple[nn.Module, Preprocessing, str]:
     """Return the network to be trained, and its fingerprint before that."""
     backbone = network(name)
-    fingerprint = backbone.fingerprint()
     # The state that is set before training has as many prompts as there are.
     module = PromptedViT(backbone, pool_size=1) if prompted else backbone.module
-    return module, backbone.preprocessing, fingerprint
+    return module, backbone.preprocessing, backbone.fingerprint

@@ -153,7 +153,7 @@ class Training:
         if self.mode != "probe":
             backbone = network(job.backbone)
             check_head(head, backbone.dim, head.classes)
-            data_is["network"], preprocessing = backbone.fingerprint(), backbone.preprocessing
+            data_is["network"], preprocessing = backbone.fingerprint, backbone.preprocessing
             pool_size = self.pool_size if self.mode == "prompt" else None
             model = classifier(backbone, head, pool_size=pool_size, seed=self.settings.seed)
         state, rounds = train(

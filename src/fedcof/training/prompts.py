@@ -27,13 +27,13 @@ class PromptedViT(nn.Module):
     Parameters
     ----------
     backbone : TorchBackbone
-        A ViT, from `from_transformers`.
+        A ViT in the format of transformers.
     pool_size : int, default 20
         Number of prompts, the paper's P.
     selected : int, default 10
         How many of them a batch gets; all where the pool has no more.
     seed : int, default 0
-        Draws the prompts, from the law that the ViT's own weights were drawn from.
+        Draws the prompts, from the distribution that the ViT's weights were drawn from.
 
     References
     ----------

