@@ -112,6 +112,7 @@ def test_files_of_the_user_go_before_packages_and_those_before_what_is_fetched(
     name, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     wanted = [place.wanted for place in backbones.sources(name)]
     order = [".onnx", ".pth", "pip install", f"the folder {tmp_path / name}", "the model",
              "of torchvision", "of timm"]  # fmt: skip
