@@ -90,8 +90,8 @@ def test_the_centres_need_not_be_the_means():
     rows = np.array([[1.0], [3.0]])
     partial = CentredScatter.of([rows], np.ones(2), np.zeros(2, dtype=int), np.array([[100.0]]))
     assert partial.means.tolist() == [[2.0]]
-    assert partial.about_means() == pytest.approx(2.0)
-    assert partial.correction == 2 * 98.0**2
+    assert partial.about_means().item() == pytest.approx(2.0)
+    assert partial.correction == pytest.approx(2 * 98.0**2)
 
 
 def test_scatters_about_different_centres_do_not_add_up():

@@ -1,8 +1,11 @@
 """Backbones in torch: the same network as on ONNX Runtime, which can be trained."""
 
+import pytest
+
+pytest.importorskip("torch")
+
 import numpy as np
 import onnx
-import pytest
 import skimage.data
 import torch
 

@@ -1,5 +1,9 @@
 """A network and a head, trained together."""
 
+import pytest
+
+pytest.importorskip("torch")
+
 import numpy as np
 import torch
 

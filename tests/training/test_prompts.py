@@ -1,10 +1,10 @@
 """Prompts before the patches of a ViT."""
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+import numpy as np
 import torch
 
 from fedcof.backbones.torch_backbone import network

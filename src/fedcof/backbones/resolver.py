@@ -9,14 +9,14 @@ from pathlib import Path
 from fedcof.backbones.architecture import Architecture
 from fedcof.backbones.registry import BACKBONES
 from fedcof.backbones.sources import (
-    Checkpoint,
-    OnnxFile,
-    Packaged,
     ResolvedBackbone,
     Source,
-    TransformersFolder,
-    TransformersHub,
-    Zoo,
+    checkpoint,
+    onnx_file,
+    packaged,
+    transformers_folder,
+    transformers_hub,
+    zoo,
 )
 from fedcof.errors import NoWeightsError
 from fedcof.files import cache_folder
@@ -48,29 +48,29 @@ def sources(name: str) -> list[Source]:
     if name in BACKBONES:
         return _registered(BACKBONES[name])
     if name.endswith(".onnx"):
-        return [OnnxFile(path)]
+        return [onnx_file(path)]
     if path.is_dir():
-        return [TransformersFolder(path.name, path)]
+        return [transformers_folder(path.name, path)]
     if "/" in name:
-        return [TransformersHub(path.name, name)]
+        return [transformers_hub(path.name, name)]
     near = get_close_matches(name, BACKBONES, cutoff=0.4) or sorted(BACKBONES)
     raise ValueError(f"unknown backbone {name!r}; did you mean {' or '.join(near)}?")
 
 
 def _registered(known: Architecture) -> list[Source]:
     name, folder = known.name, weights_folder()
-    places: list[Source] = [OnnxFile(folder / f"{name}.onnx")]
+    places: list[Source] = [onnx_file(folder / f"{name}.onnx")]
     if known.torch_module:
-        places.append(Checkpoint(known, folder / f"{name}.pth"))
+        places.append(checkpoint(known, folder / f"{name}.pth"))
     if known.package:
-        places.append(Packaged(known, known.package))
-    places.append(TransformersFolder(name, folder / name))
+        places.append(packaged(known, known.package))
+    places.append(transformers_folder(name, folder / name))
     if known.transformers:
-        places.append(TransformersHub(name, known.transformers))
+        places.append(transformers_hub(name, known.transformers))
     if known.torchvision:
-        places.append(Zoo(name, "torchvision", known.torchvision))
+        places.append(zoo(name, "torchvision", known.torchvision))
     if known.timm:
-        places.append(Zoo(name, "timm", known.timm))
+        places.append(zoo(name, "timm", known.timm))
     return places
 
 

@@ -1,18 +1,17 @@
 """The places where weights of a backbone may be: an ONNX file, a checkpoint, or a library.
 
-Every kind is a class. `resolver` says in which order the places are tried.
+Every kind is a function. `resolver` says in which order the places are tried.
 """
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fedcof.backbones.architecture import Architecture, Package
 from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_digest
@@ -98,177 +97,122 @@ class ResolvedBackbone:
         return export(self.module(), self.preprocessing, name=self.name)
 
 
-class Source(ABC):
-    """A place where weights of a backbone may be."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A place where weights of a backbone may be.
 
-    in_weights_folder: ClassVar[bool] = True
-    """Whether the user puts the weights there as files."""
+    Parameters
+    ----------
+    wanted : str
+        What is needed there, for people.
+    resolve : callable
+        Returns the backbone with these weights, which a library may fetch. It raises
+        `NoWeightsError` if they are not there and cannot be had, and `BackboneError` if they are
+        there and cannot be used.
+    path : path, optional
+        The file or folder that has them. Default: a library fetches them, or a package that
+        carries them is not installed.
+    trainable : bool, default True
+    """
 
-    @property
-    @abstractmethod
-    def wanted(self) -> str:
-        """What is needed, for people."""
+    wanted: str
+    resolve: Callable[[], ResolvedBackbone]
+    path: Path | None = None
+    trainable: bool = True
 
     def here(self) -> Path | None:
         """Return the file or folder on this machine that has the weights, if there is one."""
-        return None
-
-    @abstractmethod
-    def resolve(self) -> ResolvedBackbone:
-        """Return the backbone with these weights; a library may fetch them.
-
-        Raises
-        ------
-        NoWeightsError
-            If the weights are not there and cannot be had; the text says what is needed.
-        BackboneError
-            If they are there and cannot be used.
-        """
+        return self.path if self.path and self.path.exists() else None
 
 
-@dataclass(frozen=True)
-class OnnxFile(Source):
-    """An ONNX model; it holds its architecture, and cannot be trained.
+def onnx_file(path: Path) -> Source:
+    """Return an ONNX model; it holds its architecture, and cannot be trained.
 
     A file of the same name that ends in ``.json`` holds the parameters of its `Preprocessing`,
     where they are not those of torchvision's ImageNet models.
     """
+    wanted = f"the ONNX file {path}"
 
-    path: Path
-
-    @property
-    def wanted(self) -> str:
-        """What is needed, for people."""
-        return f"the ONNX file {self.path}"
-
-    def here(self) -> Path | None:
-        """Return the file if it is there."""
-        return self.path if self.path.is_file() else None
-
-    def resolve(self) -> ResolvedBackbone:
-        """Return the backbone in the file."""
-        if not self.path.is_file():
-            raise NoWeightsError(self.wanted)
+    def resolve() -> ResolvedBackbone:
+        if not path.is_file():
+            raise NoWeightsError(wanted)
         try:
-            weights = model_digest(self.path)
+            weights = model_digest(path)
         except Exception as error:  # protobuf raises its own errors
-            raise BackboneError(f"{self.path} is no ONNX model: {error}") from error
+            raise BackboneError(f"{path} is no ONNX model: {error}") from error
+        preprocessing = _read_preprocessing(path.with_suffix(".json"))
+        return ResolvedBackbone(path.stem, wanted, preprocessing, weights, onnx=path)
+
+    return Source(wanted, resolve, path, trainable=False)
+
+
+def _read_preprocessing(path: Path) -> Preprocessing:
+    if not path.is_file():
+        return Preprocessing()
+    try:
+        return Preprocessing(**json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise BackboneError(f"{path} does not describe a Preprocessing: {error}") from None
+
+
+def checkpoint(architecture: Architecture, path: Path) -> Source:
+    """Return a file of weights in the format that the architecture reads."""
+    wanted = f"the checkpoint {path}"
+
+    def resolve() -> ResolvedBackbone:
+        torch_module, onnx_model = architecture.torch_module, architecture.onnx_model
+        if torch_module is None or not path.is_file():
+            raise NoWeightsError(wanted)
         return ResolvedBackbone(
-            self.path.stem, self.wanted, self._preprocessing(), weights, onnx=self.path
-        )
-
-    def _preprocessing(self) -> Preprocessing:
-        described = self.path.with_suffix(".json")
-        if not described.is_file():
-            return Preprocessing()
-        try:
-            return Preprocessing(**json.loads(described.read_text()))
-        except (ValueError, TypeError) as error:
-            raise BackboneError(f"{described} does not describe a Preprocessing: {error}") from None
-
-
-@dataclass(frozen=True)
-class Checkpoint(Source):
-    """A file of weights in the format that the architecture reads."""
-
-    architecture: Architecture
-    path: Path
-
-    @property
-    def wanted(self) -> str:
-        """What is needed, for people."""
-        return f"the checkpoint {self.path}"
-
-    def here(self) -> Path | None:
-        """Return the file if it is there."""
-        return self.path if self.path.is_file() else None
-
-    def resolve(self) -> ResolvedBackbone:
-        """Return the architecture with the weights in the file; torch is not needed yet."""
-        path, found = self.here(), self.architecture
-        if path is None or found.torch_module is None:
-            raise NoWeightsError(self.wanted)
-        return ResolvedBackbone(
-            found.name,
-            f"the checkpoint {path}",
-            found.preprocessing,
+            architecture.name,
+            wanted,
+            architecture.preprocessing,
             files_digest([path]),
-            architecture=found.name,
-            build=partial(found.torch_module, path),
-            onnx=found.onnx_model and partial(found.onnx_model, path),
+            architecture=architecture.name,
+            build=partial(torch_module, path),
+            onnx=onnx_model and partial(onnx_model, path),
         )
 
-
-@dataclass(frozen=True)
-class Packaged(Source):
-    """A checkpoint that an installed package carries."""
-
-    in_weights_folder: ClassVar[bool] = False
-    architecture: Architecture
-    package: Package
-
-    @property
-    def wanted(self) -> str:
-        """What is needed, for people."""
-        return self.package.install
-
-    def here(self) -> Path | None:
-        """Return the file if the package is installed and has it."""
-        path = self.package.path()
-        return path if path and path.is_file() else None
-
-    def resolve(self) -> ResolvedBackbone:
-        """Return the architecture with the weights in the package's file."""
-        path = self.here()
-        if path is None:
-            raise NoWeightsError(self.wanted)
-        return Checkpoint(self.architecture, path).resolve()
+    return Source(wanted, resolve, path)
 
 
-@dataclass(frozen=True)
-class TransformersFolder(Source):
-    """A ViT, ResNet or MobileNetV2 in a folder in the format of Hugging Face ``transformers``."""
+def packaged(architecture: Architecture, package: Package) -> Source:
+    """Return a checkpoint that an installed package carries."""
+    path = package.path()
+    if path is not None and path.is_file():
+        return checkpoint(architecture, path)
 
-    name: str
-    path: Path
+    def resolve() -> ResolvedBackbone:
+        raise NoWeightsError(package.install)
 
-    @property
-    def wanted(self) -> str:
-        """What is needed, for people."""
-        return f"the folder {self.path} in the format of transformers"
-
-    def here(self) -> Path | None:
-        """Return the folder if it is there."""
-        return self.path if self.path.is_dir() else None
-
-    def resolve(self) -> ResolvedBackbone:
-        """Return the model in the folder."""
-        if not self.path.is_dir():
-            raise NoWeightsError(self.wanted)
-        with needing_packages(self.wanted):
-            return _transformers_model(self.name, self.wanted, self.path)
+    return Source(package.install, resolve)
 
 
-@dataclass(frozen=True)
-class TransformersHub(Source):
-    """A ViT, ResNet or MobileNetV2 of the Hugging Face hub, or of its cache on this machine."""
+def transformers_folder(name: str, path: Path) -> Source:
+    """Return a ViT, ResNet or MobileNetV2 in the format of Hugging Face ``transformers``."""
+    wanted = f"the folder {path} in the format of transformers"
 
-    in_weights_folder: ClassVar[bool] = False
-    name: str
-    model_id: str
+    def resolve() -> ResolvedBackbone:
+        if not path.is_dir():
+            raise NoWeightsError(wanted)
+        with needing_packages(wanted):
+            return _transformers_model(name, wanted, path)
 
-    @property
-    def wanted(self) -> str:
-        """What is needed, for people."""
-        return f"the model {self.model_id} of transformers"
+    return Source(wanted, resolve, path)
 
-    def resolve(self) -> ResolvedBackbone:
-        """Return the model of that id."""
-        with needing_packages(self.wanted):
+
+def transformers_hub(name: str, model_id: str) -> Source:
+    """Return a model of the Hugging Face hub, or of its cache on this machine."""
+    wanted = f"the model {model_id} of transformers"
+
+    def resolve() -> ResolvedBackbone:
+        with needing_packages(wanted):
             from huggingface_hub import snapshot_download
 
-            folder = snapshot_download(self.model_id, allow_patterns=["*.json", "*.safetensors"])
-            return _transformers_model(self.name, self.wanted, Path(folder))
+            folder = snapshot_download(model_id, allow_patterns=["*.json", "*.safetensors"])
+            return _transformers_model(name, wanted, Path(folder))
+
+    return Source(wanted, resolve)
 
 
 def _transformers_model(name: str, source: str, folder: Path) -> ResolvedBackbone:
@@ -290,34 +234,25 @@ def _transformers_model(name: str, source: str, folder: Path) -> ResolvedBackbon
     )
 
 
-@dataclass(frozen=True)
-class Zoo(Source):
-    """A network of torchvision or timm, which fetch its ImageNet weights."""
+def zoo(name: str, library: Literal["torchvision", "timm"], model: str) -> Source:
+    """Return a network of torchvision or timm, which fetch its ImageNet weights."""
+    wanted = f"{model} of {library}"
 
-    in_weights_folder: ClassVar[bool] = False
-    name: str
-    library: Literal["torchvision", "timm"]
-    model: str
-
-    @property
-    def wanted(self) -> str:
-        """What is needed, for people."""
-        return f"{self.model} of {self.library}"
-
-    def resolve(self) -> ResolvedBackbone:
-        """Return the network with the library's weights."""
-        with needing_packages(self.wanted):
+    def resolve() -> ResolvedBackbone:
+        with needing_packages(wanted):
             from fedcof.backbones import torch_networks
 
-            module, preprocessing = torch_networks.ZOOS[self.library](self.model)
+            module, preprocessing = torch_networks.ZOOS[library](model)
             return ResolvedBackbone(
-                self.name,
-                self.wanted,
+                name,
+                wanted,
                 preprocessing,
                 torch_networks.state_digest(module),
-                architecture=f"{self.library}/{self.model}",
+                architecture=f"{library}/{model}",
                 build=lambda: module,
             )
+
+    return Source(wanted, resolve)
 
 
 @contextmanager

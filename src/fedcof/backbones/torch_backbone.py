@@ -9,7 +9,7 @@ from torch import nn
 
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.backbones.resolver import resolve, sources
-from fedcof.backbones.sources import OnnxFile, ResolvedBackbone
+from fedcof.backbones.sources import ResolvedBackbone
 from fedcof.errors import BackboneError
 
 _SQUEEZENET = "squeezenet1.1"
@@ -75,7 +75,7 @@ def _trainable(name: str) -> ResolvedBackbone:
     """Resolve a name; say which weights would do where those that are found cannot be trained."""
     resolved = resolve(name)
     if resolved.build is None:
-        others = [place.wanted for place in sources(name) if not isinstance(place, OnnxFile)]
+        others = [place.wanted for place in sources(name) if place.trainable]
         remedy = (
             "move it out of the folder for weights, and the first of these is taken instead:"
             + "".join(f"\n- {wanted}" for wanted in others)

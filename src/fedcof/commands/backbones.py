@@ -23,7 +23,7 @@ def list_() -> None:
     for backbone in BACKBONES.values():
         places = sources(backbone.name)
         here = next((path for place in places if (path := place.here())), None)
-        elsewhere = "".join(f"\n- {p.wanted}" for p in places if not p.in_weights_folder)
+        elsewhere = "".join(f"\n- {p.wanted}" for p in places if p.path is None)
         table.add_row(
             backbone.name,
             str(backbone.dim),

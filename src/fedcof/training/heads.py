@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import HeadError
 from fedcof.heads import LinearHead, Provenance
-from fedcof.training.local import State
+
+if TYPE_CHECKING:
+    from fedcof.training.local import State
 
 _NAMED_IN_ERROR = 5
 
