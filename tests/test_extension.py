@@ -1,0 +1,186 @@
+"""A new statistic and a new method are one new file: this one.
+
+`ToySketch` has an axis that is neither rows nor dim. `Toy` has a hyperparameter that its clients
+must know, which gives that axis its length, and one that only the server needs. Nothing else is
+written for them, and all of fedcof takes them: it is what CONTRIBUTING shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+import fedcof
+from fedcof import LinearHead, Method, Summary, from_bytes, merge
+from fedcof.client import Sender
+from fedcof.heads import normalize_rows
+from fedcof.methods.base import check_two_classes
+from fedcof.numerics import GroupSums, sum_by_group
+from fedcof.settings import setting
+from fedcof.summaries.samples import check_samples
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToySketch(Summary):
+    """The sum of every class, and of every rank-th sample: both add up."""
+
+    kind: ClassVar[str] = "toy-sketch"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "sums": ("rows", "dim"),
+        "sketch": ("rank", "dim"),
+    }
+
+    sums: NDArray[np.floating[Any]]
+    sketch: NDArray[np.floating[Any]]
+
+    @classmethod
+    def summarize(
+        cls,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        rng: np.random.Generator | int | None = None,
+        rank: int = 2,
+    ) -> Self:
+        array, coded = check_samples(features, labels)
+        classes, class_index = np.unique(coded, return_inverse=True)
+        by_class = GroupSums.of([array], class_index, len(classes))
+        return cls(
+            client_ids=(client_id,),
+            classes=classes,
+            counts=by_class.rows,
+            sums=by_class.sums,
+            sketch=sum_by_group([array], np.arange(len(array)) % rank, rank),
+        )
+
+    @property
+    def dim(self) -> int:
+        return int(self.sums.shape[1])
+
+    @property
+    def scale(self) -> float:
+        return float(np.abs(self.sums / self.counts[:, None]).max())
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        labels = np.concatenate([part.classes for part in parts])
+        classes, class_index = np.unique(labels, return_inverse=True)
+        counts = np.zeros(len(classes), dtype=np.int64)
+        np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
+        return cls(
+            **cls._clients(parts),
+            classes=classes,
+            counts=counts,
+            sums=sum_by_group([part.sums for part in parts], class_index, len(classes)),
+            sketch=np.sum([part.sketch.astype(np.float64) for part in parts], axis=0),
+        )
+
+
+@dataclass(frozen=True)
+class Toy(Method[ToySketch]):
+    """The class means, less a share of the mean that the sketch tells."""
+
+    name: ClassVar[str] = "toy"
+    summary_type: ClassVar[type[Summary]] = ToySketch
+
+    rank: int = setting(2, "Rows of the sketch.", minimum=1, client=True)
+    share: float = setting(0.5, "Share of the mean that is taken off.", minimum=0, maximum=1)
+
+    def pool(self, parts: Sequence[ToySketch]) -> ToySketch:
+        return merge(parts)
+
+    def fit(self, pooled: ToySketch) -> LinearHead:
+        check_two_classes(pooled.classes)
+        mean = pooled.sketch.sum(axis=0) / pooled.total
+        weight = pooled.sums / pooled.counts[:, None] - self.share * mean
+        return LinearHead(normalize_rows(weight), pooled.classes)
+
+
+# All that follows tests; the method is whole.
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_here():
+    """Leave no toy among the methods that other tests go through."""
+    yield
+    fedcof.METHODS.pop("toy", None)
+
+
+def make_clients(number: int = 4) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=(number, 9))
+    return {
+        f"c{k}": ((rng.normal(size=(9, 5)) + 4 * np.eye(3, 5)[y]).astype(np.float32), y)
+        for k, y in enumerate(labels)
+    }
+
+
+@pytest.fixture
+def summaries():
+    sender = Sender(Toy(rank=3))
+    return [
+        from_bytes(sender.send(x, y, client_id=name).data)
+        for name, (x, y) in make_clients().items()
+    ]
+
+
+def test_in_process_and_over_the_wire(summaries):
+    head = Toy(rank=3, share=0.25).solve(summaries)
+    features, labels = (np.concatenate(part) for part in zip(*make_clients().values(), strict=True))
+    assert head.score(features, labels) > 0.9
+    assert head.provenance.hyperparameters == {"rank": 3, "share": 0.25}
+    assert fedcof.get_method("toy", rank=3, share=0.25) == Toy(3, 0.25)
+
+
+def test_merged_summaries_give_what_their_parts_give(summaries):
+    left = merge([merge(summaries[:2]), *summaries[2:]])
+    right = merge([*summaries[:1], merge(summaries[1:])])
+    for merged in (left, right, from_bytes(left.to_bytes())):
+        np.testing.assert_allclose(
+            Toy(3).solve([merged]).weight, Toy(3).solve(summaries).weight, rtol=1e-5
+        )
+        assert merged.formula_bytes == sum(summary.formula_bytes for summary in summaries)
+
+
+def test_the_cost_is_known_without_the_samples(summaries):
+    sender = Sender(Toy(rank=3))
+    for summary in summaries:
+        rows = len(summary.classes)
+        name = summary.client_ids[0]
+        expected = sender.expected_bytes(summary.classes, 5, client_id=name)
+        assert expected == (4 * (rows * 5 + 3 * 5), len(summary.to_bytes()))
+
+
+def test_the_client_needs_the_client_side_setting_alone():
+    settings = json.loads(json.dumps(Sender(Toy(rank=3, share=0.1)).settings()))
+    assert settings["client_settings"] == {"rank": 3}
+    assert Sender.from_settings(settings).method == Toy(rank=3)
+
+
+def test_a_setting_out_of_range_is_refused_by_name():
+    with pytest.raises(ValueError, match="rank must be an integer, at least 1, it is 0"):
+        Toy(rank=0)
+
+
+def test_admission(summaries):
+    pytest.importorskip("flwr")
+    from fedcof.federation.admission import Admission
+
+    data = summaries[0].to_bytes()
+    assert Admission(Toy(3)).admit("c0", data).kind == "toy-sketch"
+    doubled = replace(
+        summaries[0],
+        classes=np.repeat(summaries[0].classes, 2),
+        counts=np.repeat(summaries[0].counts, 2),
+        sums=np.repeat(summaries[0].sums, 2, axis=0),
+        rows_per_client=None,
+    )
+    with pytest.raises(fedcof.SummaryError, match="2 rows for one class, at most 1"):
+        Admission(Toy(3)).admit("c0", doubled.to_bytes())
