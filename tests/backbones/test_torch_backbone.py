@@ -58,6 +58,7 @@ def name(request, weights, exported, resnet_folder, monkeypatch):
 def test_both_runtimes_give_the_same_features_under_one_fingerprint(name):
     in_torch, on_onnx = network(name), get(name)
     assert in_torch.fingerprint == on_onnx.fingerprint == resolve(name).fingerprint
+    assert in_torch.origin == on_onnx.origin
     assert in_torch.preprocessing == on_onnx.preprocessing
     assert in_torch.dim == on_onnx.dim
     batch = np.stack(

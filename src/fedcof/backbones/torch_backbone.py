@@ -34,6 +34,11 @@ class TorchBackbone:
     preprocessing: Preprocessing
     fingerprint: str
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """What summaries and heads say of features that this backbone made."""
+        return {"backbone": self.fingerprint[:16]}
+
 
 def network(
     name: str, *, size: int | None = None, pretrained: bool = True, seed: int = 0

@@ -110,7 +110,7 @@ def deal_features(
         )
         for images in (train, test)
     ]
-    return Dealt(features[0], train.labels, partition, features[1], test.labels)
+    return Dealt(features[0], train.labels, partition, features[1], test.labels, backbone.origin)
 
 
 @dataclass(frozen=True, eq=False)
