@@ -252,25 +252,12 @@ def wire(what: str, job: Job, clients: Sequence[tuple[NDArray[Any], NDArray[Any]
 
 
 def flower_bytes(record: dict[str, Any]) -> int:
-    """Return the bytes of an answer as Flower pushes it: every object, and what names them."""
-    from flwr.app import ConfigRecord, Message, RecordDict
-    from flwr.app.message import remove_content_from_message
-    from flwr.common.serde import message_to_proto
-    from flwr.supercore.inflatable.inflatable_object import (
-        get_all_nested_objects,
-        get_object_tree,
-    )
-    from flwr.supercore.task_identity import TaskIdentity
+    """Return the bytes of an answer's record; what Flower adds to a message is not counted."""
+    from flwr.app import ConfigRecord, RecordDict
 
-    for name in ("run_id", "node_id", "task_id"):  # ids as long as Flower's
-        setattr(TaskIdentity, name, 2**63 + 1)
-    question = Message(RecordDict(), 2**63 + 1, "query.summarize")
-    question.metadata.__dict__["_message_id"] = question.object_id
-    message = Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=question)
-    message.metadata.__dict__["_message_id"] = message.object_id
-    objects = sum(len(part.deflate()) for part in get_all_nested_objects(message).values())
-    envelope = message_to_proto(remove_content_from_message(message)).ByteSize()
-    return int(objects + get_object_tree(message).ByteSize() + envelope)
+    from fedcof.federation.training.exchange import wire_bytes
+
+    return wire_bytes(RecordDict({"answer": ConfigRecord(record)}))
 
 
 # The report

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from time import time
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import DEFAULT_TTL, ConfigRecord, Context, Error, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedcof.client import Sender
+from fedcof.federation import server_app
 from fedcof.federation.client_app import app
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
@@ -20,8 +21,28 @@ from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings, serve
 from fedcof.methods import FedCOF
 
-for name in ("run_id", "node_id", "task_id"):  # a message can be made in a Flower process only
-    setattr(TaskIdentity, name, 1)
+_IDS = count()
+
+
+def instruction(
+    content: RecordDict, node_id: int, message_type: str, *, ttl: float = DEFAULT_TTL
+) -> Message:
+    """A message of the server with an id; Flower itself makes one in its own processes only."""
+    metadata = Metadata(
+        run_id=1,
+        message_id=str(next(_IDS)),
+        src_node_id=1,
+        dst_node_id=node_id,
+        reply_to_message_id="",
+        group_id="",
+        created_at=time(),
+        ttl=ttl,
+        message_type=message_type,
+    )
+    return Message(content=content, metadata=metadata)
+
+
+server_app.Message = instruction
 
 
 def make_clients(number, *, dim=4, seed=0):
@@ -45,6 +66,11 @@ def load_data(context: Context) -> Any:
     if isinstance(held, BaseException):
         raise held
     return held
+
+
+def short_rows(context: Context) -> Any:
+    """The user's function for a test set of another backbone than the clients'."""
+    return np.zeros((3, 2), np.float32), np.arange(3)
 
 
 def say(message: Message, **record: Any) -> Message:
@@ -75,12 +101,12 @@ class GridDouble(Grid):
 
     def __post_init__(self) -> None:
         self.offline: set[int] = set()
-        self._ids, self._answers = count(), {}
+        self._answers = {}
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
-        for time in [time for time in self.at if time <= self.time]:
-            self.at.pop(time)()
+        for due in [due for due in self.at if due <= self.time]:
+            self.at.pop(due)()
 
     def get_node_ids(self) -> Iterable[int]:
         return [node_id for node_id in self.nodes if node_id not in self.offline]
@@ -92,7 +118,7 @@ class GridDouble(Grid):
         node_id = message.metadata.dst_node_id
         if node_id in self.offline:
             return None
-        message.metadata.__dict__["_message_id"] = message_id = str(next(self._ids))
+        message_id = message.metadata.message_id
         question = message.content["question"]
         action = message.metadata.message_type.removeprefix("query.")
         self.asked.append((node_id, action, tuple(question.get("clients", ()))))
@@ -144,9 +170,10 @@ JOB = Job(Sender(FedCOF()), data="grid_double:load_data")
 def run(grid, folder, *, job=JOB, plan=None, **settings):
     """Serve over the double with its clock; a minute's patience where the plan is not given."""
     plan = plan or Plan(timeout=60)
-    return serve(
+    head, report, _ = serve(
         FlowerGrid(grid),
         Settings(job, folder, plan, **settings),
         now=lambda: grid.time,
         sleep=grid.sleep,
     )
+    return head, report

@@ -7,12 +7,12 @@ pytest.importorskip("torch")
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import tomllib
 from dataclasses import fields, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,17 +26,19 @@ from fedcof import FedCOF, LinearHead
 from fedcof.backbones.torch_backbone import network
 from fedcof.client import Sender
 from fedcof.data import ImageSet, Partition
-from fedcof.errors import HeadError, NoWeightsError, TrainingError
+from fedcof.errors import FedCOFError, HeadError, NoWeightsError, TrainingError
 from fedcof.experiments.training import on_images
 from fedcof.federation import server_app
 from fedcof.federation.client_app import app
+from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
-from fedcof.federation.serving import Settings
-from fedcof.federation.training import train
-from fedcof.federation.training_grid import InProcessGrid
-from fedcof.federation.training_server import Training, client_nodes
-from fedcof.training import TrainingSettings, load_history
+from fedcof.federation.serving import Settings, serve
+from fedcof.federation.training.exchange import GridExchange
+from fedcof.federation.training.server import Training
+from fedcof.settings import settings_of
+from fedcof.training import TrainingSettings, load_history, train
+from fedcof.training.exchange import in_process
 from fedcof.training.heads import random_head
 from fedcof.training.local import Samples
 from fedcof.training.probing import probe_clients
@@ -50,15 +52,15 @@ SOURCE = "grid_double:load_data"
 JOB = Job(Sender(FedCOF()), data=SOURCE)
 
 
-class Nodes(InProcessGrid):
+class Nodes:
     """SuperNodes that run the ClientApp, with the clients that `NODES` gives them."""
 
     def __init__(self, nodes):
-        super().__init__([], lambda task, client_ids: [])
         NODES.clear()
         NODES.update(nodes)
         self.offline, self.dies_after = set(), None
-        self._replies, self._ids = {}, count()
+        self.sent = 0
+        self._replies = {}
 
     def get_node_ids(self):
         return [node for node in NODES if node not in self.offline]
@@ -67,17 +69,23 @@ class Nodes(InProcessGrid):
         return [self._push(message) for message in messages]
 
     def _push(self, message):
-        message.metadata.__dict__["_message_id"] = message_id = str(next(self._ids))
+        message_id = message.metadata.message_id
         if message.metadata.dst_node_id in self.offline:
             return None
-        if message_id == self.dies_after:
+        if self.sent == self.dies_after:
             raise KeyboardInterrupt
+        self.sent += 1
         context = Context(1, message.metadata.dst_node_id, {}, RecordDict(), {})
         self._replies[message_id] = app(message, context)
         return message_id
 
     def pull_messages(self, message_ids):
         return [self._replies.pop(one) for one in message_ids if one in self._replies]
+
+
+def holders():
+    """The node of each client, as collecting finds them."""
+    return {name: node for node in sorted(NODES, reverse=True) for name in NODES[node]}
 
 
 @pytest.fixture(autouse=True)
@@ -93,14 +101,14 @@ def head():
 
 def probe(nodes, head, folder, settings=SETTINGS, **options):
     training = Training(Settings(JOB, folder), settings, **options)
-    return training.run(FlowerGrid(nodes), head)
+    return training.run(FlowerGrid(nodes), holders(), head)
 
 
 def in_one_process(clients, head, settings=SETTINGS):
     samples = {name: Samples(torch.tensor(x), torch.tensor(y)) for name, (x, y) in clients.items()}
-    grid = InProcessGrid(list(clients), partial(probe_clients, samples))
+    exchange = in_process(partial(probe_clients, samples))
     start = {"head.weight": head.weight.astype(np.float32)}
-    return train(grid, grid.nodes, start, settings, lambda state: 0.0)[0]["head.weight"]
+    return train(exchange, clients, start, settings, lambda state: 0.0)[0]["head.weight"]
 
 
 def test_nodes_with_several_clients_train_as_one_process_does(clients, head, tmp_path):
@@ -127,29 +135,73 @@ def test_a_client_that_cannot_train_is_named_by_a_code_and_the_others_go_on(
     assert rounds[1].refused == ("client 'c000': it cannot: raised:HeadError",)
 
 
-def test_a_client_that_two_nodes_hold_trains_once(clients):
-    grid = Nodes({9: clients, 4: dict(list(clients.items())[:2])})
-    nodes = client_nodes(FlowerGrid(grid), JOB)
-    assert nodes == {name: 4 if name in ("c000", "c001") else 9 for name in clients}
+def roster(nodes, folder, online=0, timeout=60.0):
+    """The node of each client after collecting."""
+    settings = Settings(JOB, folder, Plan(timeout=timeout))
+    _, _, found = serve(FlowerGrid(nodes), settings, online=online, sleep=lambda seconds: None)
+    return found
 
 
-def test_too_few_clients_are_told(clients):
-    with pytest.raises(TrainingError, match="6 clients are there, 7 are needed"):
-        client_nodes(FlowerGrid(Nodes({1: clients})), JOB, min_clients=7, timeout=0.0)
+def test_a_client_that_two_nodes_hold_trains_once(clients, tmp_path):
+    nodes = Nodes({9: clients, 4: dict(list(clients.items())[:2])})
+    expected = {name: 4 if name in ("c000", "c001") else 9 for name in clients}
+    assert roster(nodes, tmp_path) == expected
 
 
-def test_a_node_that_goes_offline_is_named_and_the_others_go_on(clients, head, tmp_path):
+def test_a_run_that_was_complete_still_finds_the_nodes_that_are_online(clients, tmp_path):
+    assert roster(Nodes({1: clients}), tmp_path) == dict.fromkeys(clients, 1)
+    assert roster(Nodes({7: clients}), tmp_path) == dict.fromkeys(clients, 7)
+
+
+def test_a_run_that_was_complete_waits_for_nodes_that_come_late(clients, tmp_path):
+    roster(Nodes({1: clients}), tmp_path)
+    late = Nodes({7: clients})
+    late.offline.add(7)
+    looks = []
+
+    def online():
+        looks.append(1)
+        if len(looks) > 5:
+            late.offline.clear()
+        return [node for node in NODES if node not in late.offline]
+
+    late.get_node_ids = online
+    assert roster(late, tmp_path, online=6) == dict.fromkeys(clients, 7)
+
+
+def test_nodes_are_asked_for_their_clients_once(clients, tmp_path):
+    nodes = Nodes({1: clients})
+    roster(nodes, tmp_path, online=6)
+    assert nodes.sent == 2  # one question for the clients, one for their summaries
+
+
+def test_too_few_clients_are_told(clients, head, tmp_path):
+    settings = Settings(JOB, tmp_path, Plan(min_clients=7))
+    grid = FlowerGrid(Nodes({1: clients}))
+    with pytest.raises(TrainingError, match="6 clients are there, min-clients is 7"):
+        Training(settings, SETTINGS).run(grid, holders(), head)
+
+
+def test_a_node_that_goes_offline_is_named_and_the_others_go_on(clients, head):
     names = sorted(clients)
-    grid = Nodes({1: {n: clients[n] for n in names[:2]}, 2: {n: clients[n] for n in names[2:]}})
-    described = client_nodes(FlowerGrid(grid), JOB)
-    grid.offline.add(1)
+    nodes = Nodes({1: {n: clients[n] for n in names[:2]}, 2: {n: clients[n] for n in names[2:]}})
+    nodes.offline.add(1)
     start = {"head.weight": head.weight.astype(np.float32)}
     chosen = replace(SETTINGS, rounds=1, participation=1.0)
-    options = {"data_is": {"data": SOURCE, "backbone": "", "classes": [0, 1, 2]}}
-    _, rounds = train(FlowerGrid(grid), described, start, chosen, lambda state: 0.0, **options)
+    config = {"data": SOURCE, "backbone": "", "classes": [0, 1, 2]}
+    exchange = GridExchange(FlowerGrid(nodes), holders(), config)
+    _, rounds = train(exchange, clients, start, chosen, lambda state: 0.0)
     assert rounds[1].clients == 4
     assert [one.split(": ")[0] for one in rounds[1].refused] == ["client 'c000'", "client 'c001'"]
     assert "offline" in rounds[1].refused[0]
+
+
+def test_a_client_that_does_not_answer_in_time_is_named_with_the_deadline(clients, head, tmp_path):
+    nodes = Nodes({1: clients})
+    push = nodes._push
+    nodes._push = lambda message: push(message) and "lost"
+    with pytest.raises(TrainingError, match=r"client 'c\d+': no reply within 0\.5 s"):
+        probe(nodes, head, tmp_path, timeout=0.5)
 
 
 def test_a_malformed_reply_is_named_and_the_others_are_not_lost(clients, head, tmp_path):
@@ -164,7 +216,7 @@ def test_a_malformed_reply_is_named_and_the_others_are_not_lost(clients, head, t
 
     grid.pull_messages = harmed
     _, rounds = probe(grid, head, tmp_path, replace(SETTINGS, rounds=1, participation=1.0))
-    assert rounds[1].refused == ("client 'c002': malformed answer",)
+    assert rounds[1].refused == ("client 'c002': malformed answer (ValueError)",)
 
 
 def test_the_test_set_of_the_server_is_measured_and_stops_the_run(clients, head, tmp_path):
@@ -208,7 +260,10 @@ def test_every_setting_is_in_the_run_configuration_of_the_app_with_its_default()
     } <= config.keys()
     training = training_of(train_rounds=200)
     assert training.settings == TrainingSettings()
-    assert (training.mode, training.pool_size, training.target) == ("probe", 20, None)
+    own = settings_of(Training)
+    assert own.keys() == {"mode", "pool_size", "target", "keep", "timeout"}
+    assert {f"train-{name.replace('_', '-')}" for name in own} <= config.keys()
+    assert all(getattr(training, name) == one.default for name, one in own.items())
 
 
 def test_settings_come_from_the_run_configuration():
@@ -222,23 +277,64 @@ def test_settings_come_from_the_run_configuration():
 @pytest.mark.parametrize(
     ("chosen", "text"),
     [
-        ({"train_mode": "guess"}, "mode must be one of probe, finetune, prompt, not 'guess'"),
-        ({"train_mode": "finetune"}, "finetune is for images: name their backbone"),
-        ({"train_strategy": "pfpt"}, "it needs mode prompt, not probe"),
-        ({"train_mode": "prompt", "backbone": "squeezenet1.1"}, "prompts need a ViT"),
-        ({"train_pool_size": 0}, "train-pool-size must be at least 1"),
-        ({"train_target": 0.5}, "train-target is an accuracy on the server's test-data"),
-        ({"train_target": 50.0}, "train-target is an accuracy from 0 to 1, not 50"),
-        ({"train_rounds": "ten"}, "train-rounds must be a number, it is 'ten'"),
-        ({"train_rounds": -1}, "rounds must be at least 1, not -1"),
-        ({"train_strategy": "fedadam"}, "give one that is small beside the weights"),
-        ({"train_server_lr": 0.5}, "fedavg averages the clients' models"),
-        ({"train_optimizer": "lion"}, "optimizer must be one of sgd, adam, not 'lion'"),
+        ({"train_mode": "guess"}, "train-mode must be one of probe.*, it is 'guess'"),
+        ({"train_mode": "finetune"}, "train-mode finetune is for images: name their backbone"),
+        ({"train_strategy": "pfpt"}, "train-mode must be prompt with pfpt.* it is probe"),
+        (
+            {"train_mode": "prompt", "backbone": "squeezenet1.1"},
+            "train-mode prompt: prompts need a ViT",
+        ),
+        ({"train_pool_size": 0}, "train-pool-size must be an integer, at least 1"),
+        ({"train_target": 0.5}, "train-target is by accuracy on the server's test-data"),
+        ({"train_keep": "best"}, "train-keep is by accuracy on the server's test-data"),
+        ({"train_keep": "first"}, "train-keep must be one of last, best"),
+        ({"train_timeout": 0}, "train-timeout must be a finite number, above 0, it is 0"),
+        ({"train_target": 50.0}, "train-target must be .* at most 1, it is 50.0"),
+        ({"train_rounds": "ten"}, "train-rounds must be an integer, at least 1, it is 'ten'"),
+        ({"train_rounds": -1}, "train-rounds must be .* at least 1, it is -1"),
+        ({"train_strategy": "fedadam"}, "train-server-lr .* small beside the weights"),
+        ({"train_server_lr": 0.5}, "train-server-lr must be 1 with fedavg"),
+        ({"train_proximal_mu": 0.5}, "train-proximal-mu is the weight of fedprox"),
+        ({"train_optimizer": "lion"}, "train-optimizer must be one of sgd, adam, it is 'lion'"),
     ],
 )
 def test_a_wrong_run_configuration_is_told_before_anybody_is_asked(chosen, text):
     with pytest.raises(ValueError, match=text):
         training_of(**{"train_rounds": 1, **chosen})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        ({"min_clients": 7, "timeout": 0.1}, "6 clients have answered, at least 7 .*min-clients"),
+        ({"train_mode": "guess"}, "train-mode must be one of"),
+        ({"train_rounds": 1.5}, "train-rounds must be an integer"),
+        ({"seed": 1}, "give another run-folder"),
+        ({"test_data": "nowhere.npz"}, "test-data nowhere.npz: "),
+        ({"test_data": "grid_double:short_rows"}, "test-data grid_double:short_rows: .*length"),
+    ],
+)
+def test_a_refused_setting_ends_the_run_with_one_line_and_no_traceback(  # noqa: PLR0917
+    clients, tmp_path, capsys, caplog, monkeypatch, chosen, text
+):
+    monkeypatch.setattr(logging.getLogger("flwr"), "filters", [])
+    monkeypatch.setattr(server_app, "_PAUSE", 0.01)
+    common = {"run_folder": str(tmp_path), "data": SOURCE, "train_rounds": 1, "min_clients": 1}
+
+    def run(**options):
+        context = SimpleNamespace(
+            run_config=configured(**common | options), node_config={}, node_id=0
+        )
+        server_app.main(Nodes({1: clients}), context)
+
+    run()
+    capsys.readouterr()
+    with pytest.raises((FedCOFError, OSError)) as caught:  # so that Flower marks the run as failed
+        run(**chosen)
+    [line] = [one for one in capsys.readouterr().out.splitlines() if one.startswith("error:")]
+    assert re.match(f"error: {text}|error: .*{text}", line)
+    logging.getLogger("flwr").error("ServerApp raised an exception", exc_info=caught.value)
+    assert "Traceback" not in caplog.text
 
 
 def test_a_backbone_that_cannot_be_trained_is_told_before_anybody_is_asked(tmp_path):
@@ -280,7 +376,7 @@ def tune(nodes, backbone, folder, settings, mode, **options):
     job = Job(Sender(FedCOF()), data=SOURCE, backbone=str(backbone))
     head = random_head(network(str(backbone)).dim, IMAGES.classes, seed=0)
     training = Training(Settings(job, folder), settings, mode=mode, **options)
-    return training.run(FlowerGrid(nodes), head)
+    return training.run(FlowerGrid(nodes), holders(), head)
 
 
 def tune_in_one_process(backbone, settings, pool_size=None):
@@ -342,21 +438,21 @@ def test_a_server_that_is_killed_goes_on_to_the_same_bits(request, tmp_path, mod
     settings = replace(STRATEGIES["fedadam"], rounds=3)
     tune(Nodes({1: pictures()}), backbone, tmp_path / "whole", settings, mode)
     dying = Nodes({1: pictures()})
-    dying.dies_after = "8"  # after a question for the clients and two rounds of three
+    dying.dies_after = 6  # messages: two rounds of three
     with pytest.raises(KeyboardInterrupt):
         tune(dying, backbone, tmp_path / "killed", settings, mode)
     again = Nodes({1: pictures()})
     tune(again, backbone, tmp_path / "killed", settings, mode)
-    assert next(again._ids) == 1 + 3  # the last round alone
+    assert again.sent == 3  # the last round alone
     files = [tmp_path / run / "model.safetensors" for run in ("whole", "killed")]
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_a_node_with_other_weights_than_the_server_is_refused(vit, tmp_path, monkeypatch):
-    from fedcof.federation import training_client
+    from fedcof.federation.training import client
 
     other = lambda name, prompted: (None, None, "other")  # noqa: E731
-    monkeypatch.setattr(training_client, "_network", other)
+    monkeypatch.setattr(client, "_network", other)
     with pytest.raises(TrainingError, match="it cannot: other-network:SummaryError"):
         tune(Nodes({1: pictures()}), vit, tmp_path, TUNING, "prompt")
 
@@ -385,7 +481,7 @@ def test_a_head_of_another_backbone_is_refused(resnet, tmp_path):
     head = random_head(5, IMAGES.classes, seed=0)
     with pytest.raises(HeadError, match="length 5, the backbone gives 12"):
         Training(Settings(job, tmp_path), TUNING, mode="finetune").run(
-            FlowerGrid(Nodes({1: pictures()})), head
+            FlowerGrid(Nodes({1: pictures()})), holders(), head
         )
 
 
@@ -422,13 +518,15 @@ from pathlib import Path
 from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 from fedcof import FedCOF, LinearHead
+from fedcof.client import Sender
 from fedcof.federation.client_app import app
+from fedcof.federation.plan import Plan
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
-from fedcof.federation.serving import Settings
+from fedcof.federation.serving import Settings, serve
 from fedcof.federation.simulation import _ray
-from fedcof.federation.training_server import Training
+from fedcof.federation.training.server import Training
 from fedcof.training import TrainingSettings
 
 folder, server = Path(sys.argv[1]), ServerApp()
@@ -446,7 +544,8 @@ def main(grid, context):
         )
         federation = Settings(job, folder / mode, Plan(min_clients=clients))
         head = LinearHead.load(folder / mode / "start.safetensors")
-        Training(federation, settings, mode, pool_size=4).run(FlowerGrid(grid), head)
+        nodes = serve(FlowerGrid(grid), federation)[2]
+        Training(federation, settings, mode=mode, pool_size=4).run(FlowerGrid(grid), nodes, head)
 
 run_simulation(server, app, 3, backend_config=_ray())
 """

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-import logging
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -33,7 +32,7 @@ from fedcof.experiments.training import Federation
 from fedcof.experiments.training_paper import TrainingGrid, TrainingSetting, short
 from fedcof.methods import CCVR
 from fedcof.training import TrainingSettings, local
-from fedcof.training.local import State
+from fedcof.training.exchange import State
 from tiny_networks import save_resnet, save_vit
 
 pytestmark = [
@@ -166,7 +165,6 @@ def run_line(tmp_path_factory, patch, seen):
     patch.setenv("FEDCOF_CACHE", str(tmp_path_factory.mktemp("cache")))
     images = tiny_images(40, 0), tiny_images(12, 1)
     patch.setattr("fedcof.data.datasets.load", lambda name, data: images)
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     loaded = {}
 
     def load(dataset, backbone):

@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("torch")
 
 import json
-import logging
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +37,7 @@ from fedcof.experiments.training import (
     with_temperature,
 )
 from fedcof.experiments.training_paper import TrainingGrid, on_device, short
-from fedcof.training import TrainingSettings, load_history
+from fedcof.training import TrainingSettings, best, load_history
 from fedcof.training.heads import random_head
 
 TRAINED = (
@@ -51,11 +52,6 @@ TRAINED = (
     "pfpt-table",
 )
 QUICK = TrainingSettings(rounds=3, client_lr=0.05, batch_size=8)
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 def test_the_last_training_free_round_has_the_head_of_all_clients(dealt):
@@ -329,7 +325,7 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
     [
         (["--start", "nowhere.safetensors"], "no such file"),
         (["--mode", "guess"], "mode must be"),
-        (["--strategy", "pfpt"], "needs mode prompt"),
+        (["--strategy", "pfpt"], "mode must be prompt with pfpt"),
         (["--strategy", "fedsgd"], "strategy must be"),
         (["--start", "random", "--temperature"], "are for a method"),
         (["--from-scratch"], "needs --mode finetune"),
@@ -343,6 +339,28 @@ def test_the_command_says_what_is_wrong(train, options, text):
     done = train(*options)
     assert done.exit_code == 1
     assert text in " ".join(done.output.split())
+
+
+def test_the_model_of_the_best_round_is_saved(train, tmp_path):
+    options = ["--start", "random", "--client-lr", "10", "--rounds", "4", "--keep", "best"]
+    done = train(*options)
+    assert done.exit_code == 0, done.output
+    kept = best(load_history(tmp_path / "out" / "history.json"))
+    assert f"kept: round {kept.number}, accuracy {kept.accuracy:.1%}" in done.output
+    assert (tmp_path / "out" / "head.safetensors").exists()
+
+
+def test_training_needs_no_flower(images_folder, tmp_path):
+    code = "import sys; sys.modules['flwr'] = None; from fedcof.cli import app; app()"
+    options = ["--dataset", f"folder:{images_folder}", "--clients", "3", "--rounds", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", *options, "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "head.safetensors").exists()
 
 
 def test_a_target_in_percent_is_refused(train):

@@ -7,9 +7,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from fedcof.training import TrainingSettings
+from fedcof.training.exchange import Task
 from fedcof.training.local import (
     Samples,
-    Task,
     accuracy,
     get_state,
     local_update,

@@ -11,8 +11,9 @@ from fedcof.backbones.torch_backbone import network
 from fedcof.training import TrainingSettings
 from fedcof.training.batches import Images
 from fedcof.training.classifier import Classifier
+from fedcof.training.exchange import Task
 from fedcof.training.heads import random_head
-from fedcof.training.local import Samples, Task, get_state, local_update, set_state
+from fedcof.training.local import Samples, get_state, local_update, set_state
 from fedcof.training.prompts import PromptedViT
 from tiny_networks import save_resnet, save_vit
 

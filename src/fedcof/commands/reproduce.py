@@ -16,7 +16,6 @@ from fedcof.commands.shared import (
     console,
     error_console,
     errors_for_people,
-    quiet_flower,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ def reproduce(
         if device != "cpu":
             check_device(device)
             experiment = on_device(experiment, device)
-        quiet_flower()
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
         wanted = {(one.dataset, one.backbone) for one in experiment.settings()}

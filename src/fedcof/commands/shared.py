@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,27 +48,14 @@ def check_device(device: str) -> None:
     Raises
     ------
     ValueError
-        If torch or Flower is not installed, or torch does not see the device.
+        If torch is not installed, or does not see the device.
     """
     try:
-        import flwr  # noqa: F401
         import torch
-    except ImportError as error:
-        raise ValueError(
-            f"{error.name} is not installed: pip install 'fedcof[flower,torch]'"
-        ) from None
+    except ImportError:
+        raise ValueError("torch is not installed: pip install 'fedcof[torch]'") from None
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
-
-
-def quiet_flower() -> None:
-    """Leave the errors alone of what Flower logs: the rounds are shown by the commands."""
-    # A filter, as Flower sets its level when it is imported.
-    logging.getLogger("flwr").addFilter(_is_error)
-
-
-def _is_error(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.ERROR
 
 
 def method_with(name: str, **given: Any) -> Method[Any]:

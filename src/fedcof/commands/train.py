@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,6 @@ from fedcof.commands.shared import (
     error_console,
     errors_for_people,
     method_with,
-    quiet_flower,
 )
 
 if TYPE_CHECKING:
@@ -25,9 +25,16 @@ if TYPE_CHECKING:
     from fedcof.heads import LinearHead
     from fedcof.methods import Method
     from fedcof.training import Round, TrainingSettings
-    from fedcof.training.local import State
+    from fedcof.training.exchange import State
 
 _HEAD = "head.safetensors"
+
+
+class Keep(StrEnum):
+    """Whose model is saved."""
+
+    LAST = "last"
+    BEST = "best"
 
 
 def train(
@@ -82,6 +89,9 @@ def train(
     target: Annotated[
         float | None, typer.Option(min=0, max=1, help="Stop at this accuracy, from 0 to 1.")
     ] = None,
+    keep: Annotated[
+        Keep, typer.Option(help="Save the model of the last round, or the best on the test set.")
+    ] = Keep.LAST,
     seed: Annotated[int, typer.Option(help="Fixes everything that is random.")] = 0,
     device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="In rounds.")] = 10,
@@ -93,13 +103,12 @@ def train(
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
         check_device(device)
-        quiet_flower()
         from fedcof.backbones import BACKBONES, get
         from fedcof.backbones.torch_backbone import network
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
-        from fedcof.training import TrainingSettings, check_mode, chosen_server_lr
+        from fedcof.training import TrainingSettings, best, check_mode, chosen_server_lr
         from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
@@ -170,6 +179,7 @@ def train(
             out,
             log_dir,
             target=target,
+            keep=keep.value,
             checkpoint_every=checkpoint_every,
             depends_on={
                 "dataset": dataset,
@@ -184,6 +194,9 @@ def train(
         )
         save_training(out, state, history, head.classes, head=_HEAD, network=made_from)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
+        if keep is Keep.BEST:
+            kept = best([one for one in history if one.stage == "training"])
+            console.print(f"kept: round {kept.number}, accuracy {kept.accuracy:.1%}")
         console.print("saved in:", out)
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from fedcof.backbones.torch_backbone import TorchBackbone
     from fedcof.training import Round, TrainingSettings
-    from fedcof.training.local import Samples, State
+    from fedcof.training.exchange import State
+    from fedcof.training.local import Samples
 
 
 def training_free_rounds(
@@ -133,9 +134,9 @@ class Federation:
     at_once: bool
 
     def train(self, settings: TrainingSettings, **options: Any) -> tuple[State, list[Round]]:
-        """Train with Flower's strategies; the options go to `fedcof.federation.training.train`."""
-        from fedcof.federation.training import train
-        from fedcof.federation.training_grid import InProcessGrid
+        """Train in this process; the options go to `fedcof.training.train`."""
+        from fedcof.training import train
+        from fedcof.training.exchange import in_process
         from fedcof.training.local import accuracy, get_state, update_clients
         from fedcof.training.probing import probe_clients
 
@@ -144,10 +145,14 @@ class Federation:
             if self.at_once and settings.optimizer == "sgd"
             else partial(update_clients, self.model, self.clients)
         )
-        evaluate = partial(accuracy, self.model, self.test)
-        grid = InProcessGrid(list(self.clients), update)
-        start = get_state(self.model)
-        return train(grid, grid.nodes, start, settings, evaluate, **options)
+        return train(
+            in_process(update),
+            self.clients.keys(),
+            get_state(self.model),
+            settings,
+            partial(accuracy, self.model, self.test),
+            **options,
+        )
 
 
 def probing(dealt: Dealt, head: LinearHead) -> Federation:

@@ -27,9 +27,9 @@ def summarize(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Train on the data of one client."""
     # torch, which summaries do not need
-    from fedcof.federation import training_client
+    from fedcof.federation.training import client
 
-    return training_client.train(message, context)
+    return client.train(message, context)
 
 
 def _answer(action: str, message: Message, context: Context) -> Message:

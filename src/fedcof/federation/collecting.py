@@ -143,6 +143,22 @@ class Collector:
             self.report.misfit = self._store.misfits()
             yield self.report
 
+    def roster(self, wanted: int = 0) -> dict[str, int]:
+        """Return the SuperNode of each client that is online, after waiting for some clients.
+
+        Of several SuperNodes that hold a client, the one with the lowest id stands for it.
+        """
+        if len(self._online()) < wanted:
+            self._wait(lambda: len(self._online()) >= wanted)
+        return self._online()
+
+    def _online(self) -> dict[str, int]:
+        nodes: dict[str, int] = {}
+        for node_id, node in sorted(self._nodes.items()):
+            for client_id in sorted(node.clients or ()) if node.online else ():
+                nodes.setdefault(client_id, node_id)
+        return nodes
+
     def _needed(self) -> int:
         return max(1, self._plan.min_clients, self._plan.quorum)
 

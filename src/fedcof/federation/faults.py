@@ -9,9 +9,6 @@ from fedcof.federation.records import checked_code
 CANNOT = 100
 """The code of this package's own ClientApp: its reason is a code and the name of a class."""
 
-UNSENT, MALFORMED = 101, 102
-"""The codes of this package's own server."""
-
 _FAULTS = {
     1: "its ClientApp could not be loaded",
     2: "its ClientApp raised an exception",
@@ -19,8 +16,6 @@ _FAULTS = {
     4: "its answer is not available any more",
     5: "it went offline",
     8: "its ClientApp died",
-    UNSENT: "it is offline, or the SuperLink does not take what is sent to it",
-    MALFORMED: "malformed answer",
 }
 
 

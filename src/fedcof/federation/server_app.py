@@ -5,59 +5,90 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
+from fedcof.errors import FedCOFError, SettingError
 from fedcof.federation.collecting import Fault
 from fedcof.federation.evaluating import score
-from fedcof.federation.faults import MALFORMED, UNSENT, fault_of
+from fedcof.federation.faults import fault_of
 from fedcof.federation.records import Record
 from fedcof.federation.serving import HEAD, Settings, serve
 from fedcof.federation.sources import load_clients
-from fedcof.heads import LinearHead
 
 if TYPE_CHECKING:
-    from fedcof.federation.training_server import Training
     from fedcof.training import Round
 
 app = ServerApp()
 
 _PAUSE = 1.0
+_UNSENT = "it is offline, or the SuperLink does not take what is sent to it"
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the federation that the run configuration describes."""
+    with errors_for_people():
+        run(FlowerGrid(grid), context)
+
+
+def run(grid: FlowerGrid, context: Context) -> None:
+    """Collect, solve, measure and, where there are rounds of training, train."""
     settings = Settings.from_run_config(context.run_config)
     source = str(context.run_config.get("test-data", ""))
-    test = load_clients(source, context) if source else {}
+    with naming_test_data(source):
+        test = load_clients(source, context) if source else {}
     training = None
     if context.run_config.get("train-rounds"):
         # torch, which collecting does not need
-        from fedcof.federation.training_server import Training
+        from fedcof.federation.training.server import Training, collected
 
         training = Training.from_run_config(context.run_config, settings, test)
-    head, _ = serve(FlowerGrid(grid), settings, tell=_print)
+    trainers = 0 if training is None else settings.plan.min_clients
+    head, _, nodes = serve(grid, settings, tell=_print, online=trainers)
     _print(f"{len(head.classes)} classes, dim {head.dim}: {settings.run_folder / HEAD}")
     accuracy = math.nan
     if test:
-        accuracy = score(head, test, settings.job.backbone)
+        with naming_test_data(source):
+            accuracy = score(head, test, settings.job.backbone)
         _print(f"accuracy on {source}: {accuracy:.1%}")
     if training is not None:
-        _train(grid, head, training, accuracy)
+        history = [collected(settings, accuracy)]
+        training.run(grid, nodes, head, history=history, on_round=_tell)
+        _print(f"trained: {settings.run_folder}")
 
 
-def _train(grid: Grid, head: LinearHead, training: Training, accuracy: float) -> None:
-    from fedcof.federation.training_server import collected
+@contextmanager
+def errors_for_people() -> Iterator[None]:
+    """Print what fedcof has to say as one line; the run still counts as failed.
 
-    # Flower's strategies tell that they asked one node: here, each client is told of below.
-    logging.getLogger("flwr").setLevel(logging.WARNING)
-    history = [collected(training.federation, accuracy)]
-    training.run(FlowerGrid(grid), head, history=history, on_round=_tell)
-    _print(f"trained: {training.federation.run_folder}")
+    Flower marks a run as failed when its ServerApp raises, and logs that with a traceback. The
+    traceback of an error that is told here is kept out of Flower's log.
+    """
+    try:
+        yield
+    except (FedCOFError, ValueError, OSError, ImportError) as error:
+        _print(f"error: {error}")
+        logging.getLogger("flwr").addFilter(partial(_is_not_about, error))
+        raise
+
+
+@contextmanager
+def naming_test_data(source: str) -> Iterator[None]:
+    """Put the setting in front of what is wrong with the server's test set."""
+    try:
+        yield
+    except (FedCOFError, OSError, ImportError) as error:
+        raise SettingError("test-data", f"{source}: {error}") from error
+
+
+def _is_not_about(error: BaseException, record: logging.LogRecord) -> bool:
+    return record.exc_info is None or record.exc_info[1] is not error
 
 
 def _tell(one: Round) -> None:
@@ -97,48 +128,48 @@ class FlowerGrid:
         return self._push(Message(content, node_id, f"query.{action}", ttl=ttl))
 
     def answer(self, question_id: str) -> Record | Fault | None:
-        """Return the answer to a question, None while there is none.
+        """Return the answer to a question, None while there is none."""
+        content = self._pull(question_id)
+        if not isinstance(content, RecordDict):
+            return content
+        record = content.config_records.get("answer")
+        return Fault("malformed answer (no record)") if record is None else dict(record)
 
-        Only codes and names of classes are taken from an error: its text may hold a client's data.
-        """
-        try:
-            for message in self._grid.pull_messages([question_id]):
-                if message.has_error():
-                    return Fault(fault_of(message.error))
-                return dict(message.content.config_records["answer"])
-        except Exception as error:
-            return Fault(f"malformed answer ({type(error).__name__})")
-        return None
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> list[Message]:
-        """Send messages; return the replies that come in time, errors for those that cannot."""
-        sent = [(self._push(message), message) for message in messages]
-        waiting = {message_id: message for message_id, message in sent if message_id}
-        replies = [_failure(UNSENT, message) for message_id, message in sent if not message_id]
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
+    def train(
+        self, contents: Mapping[str, tuple[int, RecordDict]], *, timeout: float
+    ) -> list[tuple[str, RecordDict | Fault]]:
+        """Send train messages to nodes; return the answers that come in time, each with its key."""
+        waiting: dict[str, str] = {}
+        answers: list[tuple[str, RecordDict | Fault]] = []
+        for key, (node_id, content) in contents.items():
+            # It is good for longer than we wait: what comes too late is told here.
+            message_id = self._push(Message(content, node_id, MessageType.TRAIN, ttl=2 * timeout))
+            if message_id is None:
+                answers.append((key, Fault(_UNSENT)))
+            else:
+                waiting[message_id] = key
+        deadline = time.monotonic() + timeout
         while waiting:
-            came = [reply for one in waiting.items() if (reply := self._reply(*one)) is not None]
-            for reply in came:
-                del waiting[reply.metadata.reply_to_message_id]
-            replies += came
+            came = {id_: answer for id_ in waiting if (answer := self._pull(id_)) is not None}
+            answers += [(waiting.pop(id_), answer) for id_, answer in came.items()]
             if time.monotonic() > deadline:
                 break
             if not came:
                 time.sleep(_PAUSE)
-        return replies
+        return answers
 
     def _push(self, message: Message) -> str | None:
         ids = [message_id for message_id in self._grid.push_messages([message]) if message_id]
         return ids[0] if ids else None
 
-    def _reply(self, message_id: str, message: Message) -> Message | None:
+    def _pull(self, message_id: str) -> RecordDict | Fault | None:
+        """Return the content of the reply to a message, None while there is none.
+
+        Only codes and names of classes are taken from an error: its text may hold a client's data.
+        """
         try:
-            return next(iter(self._grid.pull_messages([message_id])), None)
-        except Exception:
-            return _failure(MALFORMED, message)
-
-
-def _failure(code: int, message: Message) -> Message:
-    return Message(Error(code, ""), reply_to=message)
+            for message in self._grid.pull_messages([message_id]):
+                return Fault(fault_of(message.error)) if message.has_error() else message.content
+        except Exception as error:
+            return Fault(f"malformed answer ({type(error).__name__})")
+        return None

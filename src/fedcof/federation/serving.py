@@ -129,8 +129,9 @@ def serve(
     settings: Settings,
     *,
     tell: Callable[[str], None] = lambda line: None,
+    online: int = 0,
     **clock: Any,
-) -> tuple[LinearHead, CollectionReport]:
+) -> tuple[LinearHead, CollectionReport, dict[str, int]]:
     """Collect, solve and write; the head and the report are written after every round.
 
     Parameters
@@ -140,6 +141,9 @@ def serve(
     settings : Settings
     tell : callable
         Called with a line of text after every round.
+    online : int, default 0
+        How many clients to wait for at the end, for what follows: those of a run that goes on may
+        have answered before, and be offline now.
     **clock
         As `Collector`'s keywords.
 
@@ -147,6 +151,8 @@ def serve(
     -------
     head : LinearHead
     report : CollectionReport
+    nodes : dict of str to int
+        The SuperNode of each client that is online.
 
     Raises
     ------
@@ -168,19 +174,20 @@ def serve(
             if not lack:
                 head = sender.method.solve(summaries).with_provenance(sending=sender.settings())
                 head.save(folder / HEAD)
+        nodes = {} if head is None else collector.roster(online)
     if head is None:
         raise TooFewClientsError(
             f"no head: {lack} ({report}). {folder / REPORT} says what became of every client; what "
             "was collected is kept: start again with this run folder to ask those who are missing"
         )
-    return head, report
+    return head, report, nodes
 
 
 def shortage(summaries: Sequence[Summary], settings: Settings) -> str:
     """Return what these summaries lack for a head; empty if nothing."""
     least = settings.plan.min_clients
     if len(summaries) < least:
-        return f"{len(summaries)} clients have answered, at least {least} are needed"
+        return f"{len(summaries)} clients have answered, at least {least} are needed (min-clients)"
     clients = Counter(dict.fromkeys(settings.classes, 0))
     for summary in summaries:
         clients.update(set(summary.classes.tolist()))
@@ -190,6 +197,6 @@ def shortage(summaries: Sequence[Summary], settings: Settings) -> str:
     if held < settings.min_clients_per_class:
         return (
             f"{held} clients hold class {label!r}, at least {settings.min_clients_per_class} are "
-            "needed"
+            "needed (min-clients-per-class)"
         )
     return ""

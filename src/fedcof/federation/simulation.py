@@ -131,9 +131,10 @@ def run(
 
         @server_app.main()
         def main(grid: Grid, context: Context) -> None:
-            outcome.append(
-                serve(FlowerGrid(grid), settings, advance=advance, sleep=sleep, pause=0.05)
+            head, report, _ = serve(
+                FlowerGrid(grid), settings, advance=advance, sleep=sleep, pause=0.05
             )
+            outcome.append((head, report))
 
         try:
             run_simulation(server_app, client_app, nodes, backend_config=_ray())

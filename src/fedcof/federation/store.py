@@ -86,7 +86,7 @@ class SummaryStore:
         if schema != SCHEMA:
             raise RunFolderError(
                 f"{self._path} was written by {_WRITERS.get(schema, 'a later version')}; this "
-                f"version of fedcof, {__version__}, cannot go on from it: use another run folder, "
+                f"version of fedcof, {__version__}, cannot go on from it: give another run-folder, "
                 "or the version that wrote it"
             )
         stored = dict(self._database.execute("SELECT key, value FROM job"))
@@ -94,7 +94,7 @@ class SummaryStore:
             if stored.get(key) != job.get(key):
                 raise RunFolderError(
                     f"{self._path.parent} holds summaries made with {key} = {stored.get(key)}, "
-                    f"this run has {key} = {job.get(key)}; use another run folder, or the same "
+                    f"this run has {key} = {job.get(key)}; give another run-folder, or the same "
                     "setting"
                 )
 

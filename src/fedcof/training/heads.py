@@ -11,7 +11,7 @@ from fedcof.errors import HeadError
 from fedcof.heads import LinearHead, Provenance
 
 if TYPE_CHECKING:
-    from fedcof.training.local import State
+    from fedcof.training.exchange import State
 
 _NAMED_IN_ERROR = 5
 

@@ -44,6 +44,11 @@ class Round:
     refused: tuple[str, ...] = ()
 
 
+def best(rounds: Sequence[Round]) -> Round:
+    """Return the round with the highest accuracy, the first of equals."""
+    return max(rounds, key=lambda one: one.accuracy)
+
+
 def save_history(history: Sequence[Round], path: Path) -> None:
     """Write a history as JSON, one object a round; an accuracy that is NaN is null."""
     rounds = ",\n  ".join(

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from fedcof.training.exchange import State, Task, Update
 from fedcof.training.settings import TrainingSettings
-
-State = dict[str, NDArray[np.float32]]
-"""The trained parameters by name: all that travels."""
 
 _EVALUATION_BATCH = 256
 
@@ -47,50 +45,6 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-
-@dataclass(frozen=True, eq=False)
-class Update:
-    """What a client sends back.
-
-    Parameters
-    ----------
-    state : dict of str to ndarray of float32
-        Its parameters after training.
-    num_examples : int
-        How many samples it holds: its weight in the average.
-    loss : float
-        Mean cross-entropy over the batches that it trained on.
-    """
-
-    state: State
-    num_examples: int
-    loss: float
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What the server asks of the clients of a round.
-
-    Parameters
-    ----------
-    state : dict of str to ndarray of float32
-        The parameters to start from.
-    settings : TrainingSettings
-    server_round : int
-    """
-
-    state: State
-    settings: TrainingSettings
-    server_round: int
-
-    def batches(self, num_samples: int, client_id: str) -> Iterator[NDArray[np.int64]]:
-        """Yield the rows of each batch: a new order every epoch, the same wherever that runs."""
-        rng = np.random.default_rng([self.settings.seed, self.server_round, *client_id.encode()])
-        for _ in range(self.settings.local_epochs):
-            order = rng.permutation(num_samples)
-            for start in range(0, num_samples, self.settings.batch_size):
-                yield order[start : start + self.settings.batch_size]
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -148,7 +102,7 @@ def local_update(model: nn.Module, samples: Samples, task: Task, client_id: str)
         objective = loss = cross_entropy(logits, samples.labels[rows].to(device))
         if task.settings.proximal_mu:
             pairs = zip(parameters, anchors, strict=True)
-            distance = torch.stack([(own - server).square().sum() for own, server in pairs]).sum()
+            distance = torch.stack([(here - server).square().sum() for here, server in pairs]).sum()
             objective = loss + task.settings.proximal_mu / 2 * distance
         optimizer.zero_grad()
         torch.autograd.backward(objective)

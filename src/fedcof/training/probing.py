@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from fedcof.training.local import Samples, Task, Update
+from fedcof.training.exchange import Task, Update
+from fedcof.training.local import Samples
 
 _BLOCK_BYTES = 2**28
 

@@ -1,14 +1,19 @@
-"""What one federated training run does: one frozen row of numbers."""
+"""What one federated training run does: one frozen row of settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from fedcof.errors import SettingError
+from fedcof.settings import check_settings, setting
+
 Strategy = Literal["fedavg", "fedprox", "fedadam", "fedyogi", "fedadagrad", "pfpt"]
 Optimizer = Literal["sgd", "adam"]
 Mode = Literal["probe", "finetune", "prompt"]
 """What is trained: the head; the network and the head; or prompts before a ViT, and the head."""
+Keep = Literal["last", "best"]
+"""Whose model a run gives: that of the last round, or of the round with the highest accuracy."""
 
 ADAPTIVE = ("fedadam", "fedyogi", "fedadagrad")
 
@@ -17,69 +22,44 @@ ADAPTIVE = ("fedadam", "fedyogi", "fedadagrad")
 class TrainingSettings:
     """The settings of a training run; the defaults are the paper's linear probing from FedCOF.
 
-    Parameters
-    ----------
-    strategy : {"fedavg", "fedprox", "fedadam", "fedyogi", "fedadagrad", "pfpt"}
-        How the server turns the clients' updates into the next model.
-    rounds : int, default 200
-        Rounds of training, the paper's T.
-    participation : float, default 0.3
-        The share of the clients that train in a round; at least one does.
-    local_epochs : int, default 1
-        How often a client goes through its samples in a round.
-    batch_size : int, default 64
-        Samples a step; the last batch, or the only one of a small client, may be smaller.
-    client_lr : float, default 0.001
-        Learning rate of the clients.
-    server_lr : float, default 1.0
-        Learning rate of the server; FedAvg, FedProx and PFPT know 1 only.
-    optimizer : {"sgd", "adam"}, default "sgd"
-        What the clients step with.
-    proximal_mu : float, default 0.0
-        Weight of FedProx's pull towards the model of the server.
-    seed : int, default 0
-        Fixes the clients of every round and the order of their samples.
-
     Raises
     ------
-    ValueError
-        If a setting makes no sense; it is named.
+    SettingError
+        If a setting is out of its range, or two do not go together; it is named.
     """
 
-    strategy: Strategy = "fedavg"
-    rounds: int = 200
-    participation: float = 0.3
-    local_epochs: int = 1
-    batch_size: int = 64
-    client_lr: float = 0.001
-    server_lr: float = 1.0
-    optimizer: Optimizer = "sgd"
-    proximal_mu: float = 0.0
-    seed: int = 0
+    strategy: Strategy = setting("fedavg", "How the server makes the next model of the updates.")
+    rounds: int = setting(200, "Rounds of training, the paper's T.", minimum=1)
+    participation: float = setting(
+        0.3, "Share of the clients that train in a round; at least one does.", above=0, maximum=1
+    )
+    local_epochs: int = setting(1, "Epochs of a client in a round.", minimum=1)
+    batch_size: int = setting(64, "Samples a step; the last batch may be smaller.", minimum=1)
+    client_lr: float = setting(0.001, "Learning rate of the clients.", above=0)
+    server_lr: float = setting(
+        1.0, "Learning rate of fedadam, fedyogi, fedadagrad; 1 elsewhere.", above=0
+    )
+    optimizer: Optimizer = setting("sgd", "What the clients step with.")
+    proximal_mu: float = setting(
+        0.0, "Weight of fedprox's pull towards the server's model; 0 elsewhere.", minimum=0
+    )
+    seed: int = setting(
+        0, "Fixes the clients of every round and the order of their samples.", minimum=0
+    )
 
     def __post_init__(self) -> None:
-        _check_choice("strategy", self.strategy, get_args(Strategy))
-        _check_choice("optimizer", self.optimizer, get_args(Optimizer))
-        for name in ("rounds", "local_epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("client_lr", "server_lr"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be positive and finite, not {getattr(self, name)}")
-        if not 0 < self.participation <= 1:
-            raise ValueError(f"participation is a share in (0, 1], not {self.participation}")
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, it is {self.seed}")
+        check_settings(self)
         if self.server_lr != 1 and self.strategy not in ADAPTIVE:
-            raise ValueError(
-                f"{self.strategy} averages the clients' models, a server_lr of 1; with "
-                f"{self.server_lr} take one of {', '.join(ADAPTIVE)}"
+            raise SettingError(
+                "server_lr",
+                f"must be 1 with {self.strategy}, which averages the clients' models, it is "
+                f"{self.server_lr}; or take one of {', '.join(ADAPTIVE)}",
             )
-        in_fedprox = 0 < self.proximal_mu < float("inf")
-        if not (in_fedprox if self.strategy == "fedprox" else self.proximal_mu == 0):
-            raise ValueError(
-                f"proximal_mu is the weight of fedprox, positive there and 0 elsewhere; it is "
-                f"{self.proximal_mu} with {self.strategy}"
+        if (self.proximal_mu > 0) != (self.strategy == "fedprox"):
+            raise SettingError(
+                "proximal_mu",
+                "is the weight of fedprox, positive there and 0 elsewhere; it is "
+                f"{self.proximal_mu} with {self.strategy}",
             )
 
 
@@ -88,30 +68,36 @@ def check_mode(mode: str, strategy: str) -> None:
 
     Raises
     ------
-    ValueError
+    SettingError
         If not.
     """
-    _check_choice("mode", mode, get_args(Mode))
+    if mode not in get_args(Mode):
+        raise SettingError("mode", f"must be one of {', '.join(get_args(Mode))}, it is {mode!r}")
     if strategy == "pfpt" and mode != "prompt":
-        raise ValueError(f"pfpt aggregates prompts: it needs mode prompt, not {mode}")
+        raise SettingError(
+            "mode", f"must be prompt with pfpt, which aggregates prompts, it is {mode}"
+        )
 
 
-def chosen_server_lr(given: float | None, strategy: str) -> float:
+def chosen_server_lr(given: float | None, strategy: str, *, name: str = "server-lr") -> float:
     """Return the learning rate of the server from what a user gives, which may be nothing.
+
+    Parameters
+    ----------
+    given : float, optional
+    strategy : str
+    name : str, default "server-lr"
+        What the user calls it.
 
     Raises
     ------
-    ValueError
+    SettingError
         If there is none for an adaptive strategy: 1 would carry any head off.
     """
     if given is None and strategy in ADAPTIVE:
-        raise ValueError(
-            f"{strategy} changes every weight by about server-lr a round: give one that is small "
-            "beside the weights, such as 0.0001"
+        raise SettingError(
+            name,
+            f"is about what {strategy} changes every weight by in a round: give one that is small "
+            "beside the weights, such as 0.0001",
         )
     return 1.0 if given is None else given
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")

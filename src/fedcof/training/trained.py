@@ -18,18 +18,16 @@ from fedcof.files import write_atomically
 from fedcof.heads import LinearHead
 from fedcof.training.batches import Images
 from fedcof.training.classifier import Classifier
+from fedcof.training.exchange import PROMPTS, State
 from fedcof.training.heads import head_of
 from fedcof.training.history import Round, save_history
-from fedcof.training.local import State, outputs, set_state
+from fedcof.training.local import outputs, set_state
 from fedcof.training.prompts import PromptedViT
 from fedcof.wire import decode, encode
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.json"
 MODEL = "model.safetensors"
-
-PROMPTS = "backbone.prompts"
-"""The pool of prompts in a state."""
 
 _KIND = "model"
 

@@ -18,14 +18,14 @@ from fedcof.errors import HeadError, SummaryError
 from fedcof.federation.faults import CANNOT
 from fedcof.federation.records import code_of
 from fedcof.federation.sources import load_clients
-from fedcof.federation.training_inputs import as_inputs
-from fedcof.federation.training_messages import CONFIG, answer, task_of
+from fedcof.federation.training.exchange import CONFIG, to_answer, to_task
+from fedcof.federation.training.inputs import as_inputs
 from fedcof.training.classifier import Classifier, best_device
+from fedcof.training.exchange import PROMPTS, Task, Update
 from fedcof.training.heads import head_of
-from fedcof.training.local import Samples, Task, Update, local_update
+from fedcof.training.local import Samples, local_update
 from fedcof.training.probing import probe_clients
 from fedcof.training.prompts import PromptedViT
-from fedcof.training.trained import PROMPTS
 
 _log = logging.getLogger(__name__)
 
@@ -33,15 +33,15 @@ _log = logging.getLogger(__name__)
 def train(message: Message, context: Context) -> Message:
     """Return the reply to a train message.
 
-    What went wrong is told in full in this process's log, and to the server in a code only.
+    If the client cannot train, the server is sent a code; the log of this process has the text.
     """
     try:
-        task, client_id = task_of(message)
+        task, client_id = to_task(message.content)
         config: dict[str, Any] = dict(message.content.config_records[CONFIG])
         source = str(context.node_config.get("data", config["data"]))
         data, labels = load_clients(source, context)[client_id]
         update = _update(task, client_id, data, labels, config)
-        return answer(message, client_id, update)
+        return Message(to_answer(client_id, update), reply_to=message)
     except (Exception, SystemExit) as error:
         _log.error("cannot train: %s", code_of(error), exc_info=error)
         return Message(Error(CANNOT, code_of(error)), reply_to=message)
@@ -77,10 +77,10 @@ def _class_index(labels: NDArray[Any], classes: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(np.searchsorted(classes, labels))
 
 
-@lru_cache(maxsize=1)  # a simulation's worker trains one client after the other
+@lru_cache(maxsize=1)  # the worker of a simulation trains one client after the other
 def _network(name: str, prompted: bool) -> tuple[nn.Module, Preprocessing, str]:
     """Return the network to be trained, and its fingerprint before that."""
     backbone = network(name)
-    # The state that is set before training has as many prompts as there are.
+    # Any number of prompts will do here: the state that is set before training brings its own.
     module = PromptedViT(backbone, pool_size=1) if prompted else backbone.module
     return module, backbone.preprocessing, backbone.fingerprint

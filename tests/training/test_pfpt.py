@@ -2,19 +2,13 @@
 
 import pytest
 
-pytest.importorskip("flwr")
 pytest.importorskip("torch")
-
-import logging
 
 import numpy as np
 import torch
 
-from fedcof.federation.training import train
-from fedcof.federation.training_grid import InProcessGrid
-from fedcof.training import TrainingSettings, pfpt_bytes
-from fedcof.training.local import Update
-from fedcof.training.trained import PROMPTS
+from fedcof.training import TrainingSettings, pfpt_bytes, train
+from fedcof.training.exchange import PROMPTS, Replies, Update, in_process
 
 DIM, HEAD = 16, "head.weight"
 
@@ -22,7 +16,6 @@ DIM, HEAD = 16, "head.weight"
 @pytest.fixture(autouse=True)
 def _quiet():
     torch.set_num_threads(1)
-    logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 def tune(task, client_ids):
@@ -43,10 +36,10 @@ def start():
     return {PROMPTS: prompts.astype(np.float32), HEAD: np.zeros((2, DIM), np.float32)}
 
 
-def run(start, rounds, grid=None, **options):
-    grid = grid or InProcessGrid(["0", "1", "2"], tune)
+def run(start, rounds, exchange=None, **options):
+    exchange = exchange or in_process(tune)
     settings = TrainingSettings(strategy="pfpt", rounds=rounds, participation=1.0)
-    return train(grid, grid.nodes, start, settings, lambda state: 0.0, **options)
+    return train(exchange, ["0", "1", "2"], start, settings, lambda state: 0.0, **options)
 
 
 def same(one, other):
@@ -59,7 +52,7 @@ def test_prompts_are_matched_and_the_head_is_averaged(start):
         updates[1].state[PROMPTS][:] = updates[1].state[PROMPTS][::-1].copy()
         return updates
 
-    state, _ = run(start, 1, InProcessGrid(["0", "1", "2"], turned))
+    state, _ = run(start, 1, in_process(turned))
     distances = np.abs(state[PROMPTS][:, None] - start[PROMPTS]).max(axis=2)
     assert sorted(distances.argmin(axis=1)) == [0, 1, 2, 3, 4]
     assert distances.min(axis=1).max() < 0.005
@@ -85,9 +78,8 @@ def test_a_run_whose_pool_changed_goes_on_from_a_checkpoint_to_the_same_bits(sta
 
 
 def test_the_order_of_arrival_changes_no_bit(start):
-    class Backwards(InProcessGrid):
-        def send_and_receive(self, messages, *, timeout=None):
-            return reversed(list(super().send_and_receive(messages, timeout=timeout)))
+    def backwards(task, client_ids):
+        replies = in_process(tune)(task, client_ids)
+        return Replies(dict(reversed(replies.updates.items())), wire_bytes=replies.wire_bytes)
 
-    backwards, _ = run(start, 2, Backwards(["0", "1", "2"], tune))
-    assert same(backwards, run(start, 2)[0])
+    assert same(run(start, 2, backwards)[0], run(start, 2)[0])

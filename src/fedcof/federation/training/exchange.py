@@ -1,0 +1,155 @@
+"""A round of training over Flower's grid: one train message a client, and its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedcof.errors import RefusedReplyError
+from fedcof.federation.collecting import Fault
+from fedcof.training import TrainingSettings
+from fedcof.training.exchange import Replies, State, Task, Update
+
+ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "client"
+
+
+class TrainGrid(Protocol):
+    """What training needs of Flower."""
+
+    def train(
+        self, contents: Mapping[str, tuple[int, RecordDict]], *, timeout: float
+    ) -> Iterable[tuple[str, RecordDict | Fault]]:
+        """Send train messages to nodes; return the answers that come in time, each with its key."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridExchange:
+    """An exchange with the clients behind Flower's SuperNodes.
+
+    Parameters
+    ----------
+    grid : TrainGrid
+    nodes : mapping of str to int
+        Node id of each client.
+    config : mapping
+        What clients need beside the task: ``data``, ``backbone``, ``classes`` and, where they train
+        on images, ``network``, the fingerprint of the backbone.
+    timeout : float, default 3600
+        Seconds that a round waits for its clients.
+    """
+
+    grid: TrainGrid
+    nodes: Mapping[str, int]
+    config: Mapping[str, Any]
+    timeout: float = 3600.0
+
+    def __call__(self, task: Task, client_ids: Sequence[str]) -> Replies:
+        """Send a task to some clients and return what they send back."""
+        arrays = to_record(task.state)  # one for all messages
+        contents = {
+            client_id: (self.nodes[client_id], to_content(arrays, task, client_id, self.config))
+            for client_id in client_ids
+        }
+        updates: dict[str, Update] = {}
+        failed = dict.fromkeys(client_ids, f"no reply within {self.timeout:g} s")
+        size = sum(wire_bytes(content) for _, content in contents.values())
+        for client_id, answer in self.grid.train(contents, timeout=self.timeout):
+            if isinstance(answer, Fault):
+                failed[client_id] = answer.reason
+                continue
+            size += wire_bytes(answer)
+            try:
+                updates[client_id] = to_update(answer, client_id)
+            except RefusedReplyError as error:
+                failed[client_id] = str(error)
+        return Replies(updates, failed, size)
+
+
+def to_record(state: State) -> ArrayRecord:
+    """Return a state as the arrays of a message, in float32."""
+    return ArrayRecord(
+        {name: Array(np.asarray(value, dtype=np.float32)) for name, value in state.items()}
+    )
+
+
+def to_content(
+    arrays: ArrayRecord, task: Task, client_id: str, config: Mapping[str, Any]
+) -> RecordDict:
+    """Return the content of a train message: the model, and a flat record of all else."""
+    said = {
+        **asdict(task.settings),
+        **config,
+        "server-round": task.server_round,
+        "client-id": client_id,
+    }
+    return RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(said)})
+
+
+def to_task(content: RecordDict) -> tuple[Task, str]:
+    """Return what a train message asks, and of which client."""
+    config: dict[str, Any] = dict(content.config_records[CONFIG])
+    settings = TrainingSettings(**{f.name: config[f.name] for f in fields(TrainingSettings)})
+    arrays = content.array_records[ARRAYS]
+    state = {name: array.numpy().astype(np.float32) for name, array in arrays.items()}
+    return Task(state, settings, config["server-round"]), config["client-id"]
+
+
+def to_answer(client_id: str, update: Update) -> RecordDict:
+    """Return the content of a client's reply."""
+    metrics = MetricRecord({"num-examples": update.num_examples, "loss": update.loss})
+    client = ConfigRecord({"client-id": client_id})
+    return RecordDict({ARRAYS: to_record(update.state), METRICS: metrics, CLIENT: client})
+
+
+def to_update(content: RecordDict, client_id: str) -> Update:
+    """Read what `to_answer` wrote; the numbers are checked later, by `check_update`.
+
+    Raises
+    ------
+    RefusedReplyError
+        If it is something else, or of another client.
+    """
+    client = content.config_records.get(CLIENT)
+    if client is None or client.get("client-id") != client_id:
+        raise RefusedReplyError("the reply is of another client")
+    if list(content.array_records) != [ARRAYS] or list(content.metric_records) != [METRICS]:
+        raise RefusedReplyError(f"the reply holds {sorted(content)}, expected arrays and metrics")
+    metrics: dict[str, Any] = dict(content.metric_records[METRICS])
+    if set(metrics) != {"num-examples", "loss"}:
+        raise RefusedReplyError(f"the metrics are {sorted(metrics)}, expected num-examples, loss")
+    state = {}
+    for name, array in content.array_records[ARRAYS].items():
+        try:
+            value: object = array.numpy()
+        except Exception:  # what numpy.load raises depends on where the bytes are wrong
+            value = None
+        if not isinstance(value, np.ndarray):  # an archive of arrays is none
+            raise RefusedReplyError(f"the bytes of {name} are not an array")
+        state[name] = value
+    return Update(state, metrics["num-examples"], metrics["loss"])
+
+
+def wire_bytes(content: RecordDict) -> int:
+    """Return the bytes of a message's records.
+
+    Arrays count as they are serialised, numbers 8 bytes, texts and names their length. Not counted
+    is what Flower adds: the ids and hashes of its objects, the message's metadata, HTTP and TLS.
+    """
+    size = 0
+    for arrays in content.array_records.values():
+        size += sum(len(name) + len(array.data) for name, array in arrays.items())
+    for config in content.config_records.values():
+        size += sum(len(name) + _size(value) for name, value in config.items())
+    for metrics in content.metric_records.values():
+        size += sum(len(name) + _size(value) for name, value in metrics.items())
+    return size
+
+
+def _size(value: object) -> int:
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return len(value) if isinstance(value, str | bytes) else 8
