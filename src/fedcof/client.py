@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.codings import CODINGS, Float32
 from fedcof.methods import Method, client_rng, get_method
 from fedcof.registry import Registry
+from fedcof.settings import check_settings, setting
 from fedcof.summaries import Summary
 
 STEPS: Registry[type[Step]] = Registry("step")
@@ -83,11 +84,12 @@ class Sender:
     """
 
     method: Method[Any]
-    seed: int = 0
+    seed: int = setting(0, "Seeds what the clients draw, each from the seed and its id.", minimum=0)
     coding: str = Float32.name
     steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
+        check_settings(self)
         CODINGS.find(self.coding)
 
     def send(

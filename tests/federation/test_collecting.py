@@ -247,7 +247,7 @@ def test_answer_without_the_record_is_a_fault(clients, tmp_path):
         return Message(RecordDict({"other": ConfigRecord()}), reply_to=message)
 
     _, report = run(GridDouble(one_each(clients), {3: behave}), tmp_path)
-    assert report.nodes == {3: "malformed answer (KeyError)"}
+    assert report.nodes == {3: "malformed answer (no record)"}
 
 
 def test_text_of_flowers_errors_is_not_in_the_report(clients, tmp_path):
@@ -524,7 +524,7 @@ def test_client_given_up_whose_supernode_comes_back_between_rounds_is_asked_agai
     grid.behave[3] = dies
     grid.behave[99] = lambda message, honest: 3
     grid.at[58.5] = joins
-    _, report = run(grid, tmp_path, plan=Plan(fraction=0.9, timeout=60))
+    _, report = run(grid, tmp_path, plan=Plan(participation=0.9, timeout=60))
     assert report.missing == {}
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
@@ -535,7 +535,7 @@ def test_client_given_up_whose_supernode_comes_back_between_rounds_is_asked_agai
 def test_every_client_is_asked_in_one_round_only(tmp_path):
     clients = make_clients(10)
     grid = GridDouble({1: clients})
-    _, report = run(grid, tmp_path, plan=Plan(fraction=0.3, timeout=60))
+    _, report = run(grid, tmp_path, plan=Plan(participation=0.3, timeout=60))
     rounds = [names for _, action, names in grid.asked if action == "summarize"]
     assert [len(names) for names in rounds] == [3, 3, 3, 1]
     assert sorted(grid.summarized()) == sorted(clients)
@@ -544,7 +544,7 @@ def test_every_client_is_asked_in_one_round_only(tmp_path):
 
 def test_last_round_gives_the_head_of_a_single_round(expected, tmp_path):
     clients = make_clients(10)
-    run(GridDouble(one_each(clients)), tmp_path, plan=Plan(fraction=0.3, timeout=60))
+    run(GridDouble(one_each(clients)), tmp_path, plan=Plan(participation=0.3, timeout=60))
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
 
@@ -562,7 +562,7 @@ def test_head_is_there_after_every_round(expected, tmp_path):
 
     serve(
         FlowerGrid(grid),
-        Settings(JOB, tmp_path, Plan(fraction=0.3, timeout=60)),
+        Settings(JOB, tmp_path, Plan(participation=0.3, timeout=60)),
         tell=tell,
         now=lambda: grid.time,
         sleep=grid.sleep,
@@ -574,7 +574,7 @@ def test_rounds_are_drawn_by_the_seed(tmp_path):
     drawn = []
     for i, seed in enumerate((0, 0, 1)):
         grid = GridDouble({1: make_clients(10)})
-        plan = Plan(fraction=0.3, rounds=1, timeout=60)
+        plan = Plan(participation=0.3, rounds=1, timeout=60)
         run(
             grid, tmp_path / str(i), plan=plan, job=replace(JOB, sender=Sender(FedCOF(), seed=seed))
         )
@@ -585,7 +585,7 @@ def test_rounds_are_drawn_by_the_seed(tmp_path):
 def test_number_of_rounds_is_kept(expected, tmp_path):
     clients = make_clients(10)
     grid = GridDouble({1: clients})
-    _, report = run(grid, tmp_path, plan=Plan(fraction=0.3, rounds=2, timeout=60))
+    _, report = run(grid, tmp_path, plan=Plan(participation=0.3, rounds=2, timeout=60))
     assert len(report.accepted) == 6
     seen = {name: clients[name] for name in report.accepted}
     assert head_bytes(tmp_path) == expected(seen, tmp_path)
@@ -657,7 +657,7 @@ def killed_run(grid, folder, after):
     with pytest.raises(Killed):
         serve(
             FlowerGrid(grid),
-            Settings(JOB, folder, Plan(fraction=0.5, timeout=60)),
+            Settings(JOB, folder, Plan(participation=0.5, timeout=60)),
             advance=advance,
             now=lambda: grid.time,
             sleep=grid.sleep,
@@ -672,7 +672,7 @@ def test_killed_after_any_client_it_asks_only_those_missing(
     nodes = one_each(clients) if spread else {1: clients}
     killed_run(GridDouble(nodes), tmp_path, after)
     grid = GridDouble(nodes)
-    _, report = run(grid, tmp_path, plan=Plan(fraction=0.5, timeout=60))
+    _, report = run(grid, tmp_path, plan=Plan(participation=0.5, timeout=60))
     assert len(report.resumed) == after
     assert sorted([*grid.summarized(), *report.resumed]) == sorted(clients)
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
@@ -700,7 +700,7 @@ class DyingStore(SummaryStore):
 def test_killed_before_any_transaction_nothing_is_lost_or_counted_twice(
     transaction, clients, expected, tmp_path, monkeypatch
 ):
-    plan = Plan(fraction=0.5, timeout=60)
+    plan = Plan(participation=0.5, timeout=60)
     with monkeypatch.context() as patch:
         DyingStore.left = transaction
         patch.setattr("fedcof.federation.serving.SummaryStore", DyingStore)
@@ -714,7 +714,7 @@ def test_killed_before_any_transaction_nothing_is_lost_or_counted_twice(
 
 def test_killed_in_the_second_of_two_rounds_it_asks_nobody_of_a_third(tmp_path):
     clients = make_clients(10)
-    plan = Plan(fraction=0.3, rounds=2, timeout=60)
+    plan = Plan(participation=0.3, rounds=2, timeout=60)
     grid = GridDouble({1: clients})
     run(grid, tmp_path / "whole", plan=plan)
     DyingStore.left = 6  # round, 3 clients, round, 1 client
@@ -781,9 +781,9 @@ def test_misfit_that_is_mended_counts_in_the_next_run(clients, expected, tmp_pat
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"fraction": 0.0},
-        {"fraction": 1.1},
-        {"fraction": float("nan")},
+        {"participation": 0.0},
+        {"participation": 1.1},
+        {"participation": float("nan")},
         {"timeout": 0.0},
         {"timeout": float("inf")},
         {"rounds": -1},

@@ -26,7 +26,7 @@ def test_settings_come_from_the_run_configuration():
             "backbone": "squeezenet1.1",
             "data": "site:load_data",
             "run-folder": "/runs/1",
-            "fraction": 0.5,
+            "participation": 0.5,
             "min-clients": 3,
             "min-clients-per-class": 2,
             "timeout": 10,
@@ -36,7 +36,7 @@ def test_settings_come_from_the_run_configuration():
     assert settings == Settings(
         Job(Sender(method, seed=7), backbone="squeezenet1.1", data="site:load_data"),
         Path("/runs/1"),
-        Plan(fraction=0.5, min_clients=3, timeout=10.0),
+        Plan(participation=0.5, min_clients=3, timeout=10.0),
         classes=("cat", "dog"),
         min_clients_per_class=2,
     )
@@ -51,10 +51,14 @@ def test_hyperparameters_are_those_of_the_method():
     ("config", "words"),
     [
         ({"method": "fedcoff"}, "did you mean fedcof"),
-        ({"timeout": "long"}, "timeout must be a number"),
-        ({"min-clients": True}, "min-clients must be a number"),
-        ({"fraction": 2.0}, "fraction must be"),
+        ({"timeout": "long"}, "timeout must be a finite number"),
+        ({"min-clients": True}, "min-clients must be an integer"),
+        ({"participation": 2.0}, "participation must be"),
+        ({"max-message": 0}, "max-message must be an integer, at least 1"),
         ({"shrinkage": -1.0}, "shrinkage"),
+        ({"means-per-class": 0}, "means-per-class must be an integer, at least 1"),
+        ({"seed": "seven"}, "seed must be an integer"),
+        ({"min-clients-per-class": -1}, "min-clients-per-class must be an integer"),
     ],
 )
 def test_wrong_setting_is_named(config, words):

@@ -154,5 +154,5 @@ def test_dropped_summary_may_come_again(store):
 
 def test_a_run_folder_of_another_version_is_refused_with_the_version_named(store):
     store._database.execute("PRAGMA user_version = 1")
-    with pytest.raises(RunFolderError, match=r"written by fedcof 0\.1\.0; .* another run folder"):
+    with pytest.raises(RunFolderError, match=r"written by fedcof 0\.1\.0; .* another run-folder"):
         SummaryStore(store._path, JOB)

@@ -311,7 +311,7 @@ def test_a_wrong_run_configuration_is_told_before_anybody_is_asked(chosen, text)
         ({"train_rounds": 1.5}, "train-rounds must be an integer"),
         ({"seed": 1}, "give another run-folder"),
         ({"test_data": "nowhere.npz"}, "test-data nowhere.npz: "),
-        ({"test_data": "grid_double:short_rows"}, "test-data grid_double:short_rows: .*length"),
+        ({"test_data": "grid_double:short_rows"}, "test-data grid_double:short_rows: .*takes"),
     ],
 )
 def test_a_refused_setting_ends_the_run_with_one_line_and_no_traceback(  # noqa: PLR0917
@@ -519,13 +519,15 @@ from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 from fedcof import FedCOF, LinearHead
 from fedcof.client import Sender
+from fedcof.federation.admission import Admission
 from fedcof.federation.client_app import app
-from fedcof.federation.plan import Plan
+from fedcof.federation.collecting import Collector
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
-from fedcof.federation.serving import Settings, serve
+from fedcof.federation.serving import Settings
 from fedcof.federation.simulation import _ray
+from fedcof.federation.store import SummaryStore
 from fedcof.federation.training.server import Training
 from fedcof.training import TrainingSettings
 
@@ -544,7 +546,10 @@ def main(grid, context):
         )
         federation = Settings(job, folder / mode, Plan(min_clients=clients))
         head = LinearHead.load(folder / mode / "start.safetensors")
-        nodes = serve(FlowerGrid(grid), federation)[2]
+        with SummaryStore(folder / mode / "summaries.sqlite", {}) as store:
+            admission = Admission(job.sender.method, ())
+            asking = Collector(FlowerGrid(grid), store, job, admission, federation.plan)
+            nodes = asking.roster(clients)
         Training(federation, settings, mode=mode, pool_size=4).run(FlowerGrid(grid), nodes, head)
 
 run_simulation(server, app, 3, backend_config=_ray())

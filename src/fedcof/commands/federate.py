@@ -55,7 +55,9 @@ def federate(
     nodes: Annotated[
         int | None, typer.Option(min=1, help="SuperNodes for the clients; default: one each.")
     ] = None,
-    fraction: Annotated[float, typer.Option(help="Share of the clients that a round asks.")] = 1.0,
+    participation: Annotated[
+        float, typer.Option(help="Share of the clients that a round asks.")
+    ] = 1.0,
     run_folder: Annotated[
         Path, typer.Option(help="Folder for head and report; the same one again goes on.")
     ] = Path("fedcof-federation"),
@@ -98,8 +100,8 @@ def federate(
                     run_folder,
                     seed=seed,
                     nodes=nodes,
-                    fraction=fraction,
-                    data_is={
+                    participation=participation,
+                    depends_on={
                         "dataset": dataset,
                         "images": len(dealt.labels),
                         "features": backbone,

@@ -195,8 +195,8 @@ def train(
         save_training(out, state, history, head.classes, head=_HEAD, network=made_from)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
         if keep is Keep.BEST:
-            kept = best([one for one in history if one.stage == "training"])
-            console.print(f"kept: round {kept.number}, accuracy {kept.accuracy:.1%}")
+            chosen = best([one for one in history if one.stage == "training"])
+            console.print(f"kept: round {chosen.number}, accuracy {chosen.accuracy:.1%}")
         console.print("saved in:", out)
 
 

@@ -195,7 +195,7 @@ class Collector:
                 self._wait(lambda: True)
             known = self._accepted | self._holders.keys()
             unasked = sorted(known.difference(*asked) - self._accepted)
-            size = min(len(unasked), math.ceil(self._plan.fraction * len(known)))
+            size = min(len(unasked), math.ceil(self._plan.participation * len(known)))
             rng = np.random.default_rng([self._seed, len(asked)])
             chosen = {unasked[i] for i in rng.permutation(len(unasked))[:size]}
             self._store.open_round(len(asked) + 1, chosen)

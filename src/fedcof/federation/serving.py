@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
 from fedcof.heads import LinearHead
-from fedcof.methods import METHODS, get_method
+from fedcof.methods import METHODS
+from fedcof.settings import check_settings, read_settings, setting
 from fedcof.summaries import Summary
 
 HEAD = "head.safetensors"
@@ -40,9 +41,9 @@ class Settings:
         Whom to ask, and how long to wait.
     classes : tuple of int or str, default ()
         The classes; a summary with another one is refused. Empty: any is welcome.
-    min_clients_per_class : int, default 0
-        Clients that every class must have for a head to be made.
-    data_is : mapping, default {}
+    min_clients_per_class
+        As its declaration says.
+    depends_on : mapping, default {}
         What else the summaries depend on, kept beside them so that a run folder is not used for
         other data.
     """
@@ -51,8 +52,13 @@ class Settings:
     run_folder: Path
     plan: Plan = field(default_factory=Plan)
     classes: tuple[int | str, ...] = ()
-    min_clients_per_class: int = 0
-    data_is: Mapping[str, Any] = field(default_factory=dict)
+    min_clients_per_class: int = setting(
+        0, "Clients that every class must have for a head to be made.", minimum=0
+    )
+    depends_on: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     @classmethod
     def from_run_config(cls, config: Mapping[str, Any]) -> Settings:
@@ -62,26 +68,23 @@ class Settings:
 
         Raises
         ------
-        ValueError
+        SettingError
             If a value makes no sense; the key is named.
         """
-        name = str(config.get("method", "fedcof"))
-        get_method(name)  # an unknown one is told with its near names
-        given = {key.replace("-", "_"): value for key, value in config.items()}
-        taken = {f.name: given[f.name] for f in fields(METHODS[name]) if f.name in given}
-        limits: dict[str, Any] = {
-            f.name: as_number(given, f.name, f.type) for f in fields(Plan) if f.name in given
-        }
-        return cls(
-            job=Job(
-                Sender(get_method(name, **taken), seed=int(given.get("seed", 0))),
-                backbone=str(given.get("backbone", "")),
-                data=str(given.get("data", "")),
-            ),
-            run_folder=Path(str(given.get("run_folder", "fedcof-run"))).absolute(),
-            plan=Plan(**limits),
-            classes=parse_classes(str(given.get("classes", ""))),
-            min_clients_per_class=int(given.get("min_clients_per_class", 0)),
+        method = METHODS.find(str(config.get("method", "fedcof")))  # or it names the near ones
+        given = {key.replace("-", "_"): str(value) for key, value in config.items()}
+        job = Job(
+            read_settings(Sender, config, method=read_settings(method, config)),
+            backbone=given.get("backbone", ""),
+            data=given.get("data", ""),
+        )
+        return read_settings(
+            cls,
+            config,
+            job=job,
+            run_folder=Path(given.get("run_folder", "fedcof-run")).absolute(),
+            plan=read_settings(Plan, config),
+            classes=parse_classes(given.get("classes", "")),
         )
 
     @property
@@ -91,22 +94,8 @@ class Settings:
             **self.job.sender.settings(),
             "classes": list(self.classes),
             "backbone": self.job.backbone,
-            **self.data_is,
+            **self.depends_on,
         }
-
-
-def as_number(given: Mapping[str, Any], name: str, kind: Any) -> int | float:
-    """Return a number of a run configuration: an int where `kind` is "int", else a float.
-
-    Raises
-    ------
-    ValueError
-        If it is none; the key is named.
-    """
-    value = given[name]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name.replace('_', '-')} must be a number, it is {value!r}")
-    return float(value) if kind == "float" else int(value)
 
 
 def parse_classes(text: str) -> tuple[int | str, ...]:

@@ -40,8 +40,8 @@ def simulate(
     *,
     seed: int = 0,
     nodes: int | None = None,
-    fraction: float = 1.0,
-    data_is: Mapping[str, Any] | None = None,
+    participation: float = 1.0,
+    depends_on: Mapping[str, Any] | None = None,
     origin: Mapping[str, str] | None = None,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> tuple[LinearHead, CollectionReport]:
@@ -63,9 +63,9 @@ def simulate(
         Seeds the random sets of the clients, each from the seed and its id.
     nodes : int, optional
         Number of SuperNodes, over which the clients are spread. Default: one a client.
-    fraction : float, default 1.0
+    participation : float, default 1.0
         Share of the clients that a round asks.
-    data_is : mapping, optional
+    depends_on : mapping, optional
         What the data is, so that the run folder is not used for other data.
     origin : mapping of str to str, optional
         What made the features, as the summaries will say it.
@@ -89,8 +89,8 @@ def simulate(
         settings = Settings(
             job=Job(Sender(method, seed), data=folder, origin=origin or {}),
             run_folder=run_folder,
-            plan=Plan(fraction=fraction, min_clients=clients),
-            data_is=data_is or {},
+            plan=Plan(participation=participation, min_clients=clients),
+            depends_on=depends_on or {},
         )
         return run(settings, min(nodes or clients, clients), advance)
 
