@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import deploy_loopback
@@ -171,6 +171,17 @@ def test_fine_tuning_gives_the_network_of_one_process(deployment, tmp_path):
     expected, _ = federation.train(TrainingSettings(rounds=1, batch_size=8))
     for name, value in expected.items():
         np.testing.assert_allclose(model.state[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_refused_setting_ends_the_run_with_one_line(deployment, tmp_path, capfd):
+    with suppress(subprocess.CalledProcessError):
+        deployment.federate(tmp_path, more='train-rounds=1 train-mode="guess"')
+    deployment.flwr("list", "loopback")
+    told = "".join(capfd.readouterr())
+    [line] = [one for one in told.splitlines() if one.startswith("error:")]
+    assert line == "error: train-mode must be one of probe, finetune, prompt, it is 'guess'"
+    assert "Traceback" not in told
+    assert "failed" in told
 
 
 def test_supernode_whose_key_is_not_registered_is_refused(deployment):
