@@ -176,12 +176,16 @@ def test_fine_tuning_gives_the_network_of_one_process(deployment, tmp_path):
 def test_a_refused_setting_ends_the_run_with_one_line(deployment, tmp_path, capfd):
     with suppress(subprocess.CalledProcessError):
         deployment.federate(tmp_path, more='train-rounds=1 train-mode="guess"')
-    deployment.flwr("list", "loopback")
     told = "".join(capfd.readouterr())
     [line] = [one for one in told.splitlines() if one.startswith("error:")]
     assert line == "error: train-mode must be one of probe, finetune, prompt, it is 'guess'"
     assert "Traceback" not in told
-    assert "failed" in told
+
+    def runs():
+        deployment.flwr("list", "loopback", "--format", "json")
+        return capfd.readouterr().out
+
+    wait_until(lambda: "finished:failed" in runs())
 
 
 def test_supernode_whose_key_is_not_registered_is_refused(deployment):

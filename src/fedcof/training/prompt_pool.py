@@ -1,4 +1,4 @@
-"""Probabilistic aggregation of prompt pools: which prompts of different clients are one.
+"""Probabilistic aggregation of prompt pools: which prompts of different clients are the same.
 
 A client's prompts are a set: the third prompt of one client need not mean what the third of another
 does, so averaging them position by position, as FedAvg does, mixes meanings. PFPT [1]_ takes every
@@ -97,12 +97,12 @@ def _match(pools: Tensor, seed: int | Sequence[int], sweeps: int) -> NDArray[np.
             with torch.no_grad():
                 gains = _log_density(pool, prompts, log_sigma) + log_odds
             _, held[client] = linear_sum_assignment(gains, maximize=True)
-            own = torch.from_numpy(held[client])
-            residuals = (pool - prompts[own]) / log_sigma[own].exp()
+            matched = torch.from_numpy(held[client])
+            residuals = (pool - prompts[matched]) / log_sigma[matched].exp()
             log_likelihood = (
-                log_odds[own].sum()
+                log_odds[matched].sum()
                 + logsigmoid(-log_odds).sum()
-                - (residuals.square() / 2 + log_sigma[own]).sum()
+                - (residuals.square() / 2 + log_sigma[matched]).sum()
             )
             optimizer.zero_grad()
             torch.autograd.backward(-log_likelihood)
@@ -116,7 +116,7 @@ def _network(dim: int, outputs: int) -> nn.Sequential:
 
 
 def _log_density(pool: Tensor, prompts: Tensor, log_sigma: Tensor) -> Tensor:
-    """Return the log-density of each prompt of a pool around each global one, but for 2 pi."""
+    """Return the log-density of each prompt of a pool around each global one, up to a constant."""
     precision = torch.exp(-2 * log_sigma)
     squares = (
         pool.square() @ precision.T

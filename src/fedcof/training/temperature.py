@@ -43,8 +43,8 @@ def fit_temperature(head: LinearHead, means: ClassMeans) -> float:
 
     def cross_entropy(log_scale: float) -> float:
         scaled = np.exp(log_scale) * logits
-        own = scaled[np.arange(len(index)), index]
-        return float(weights @ (logsumexp(scaled, axis=1) - own))
+        of_class = scaled[np.arange(len(index)), index]
+        return float(weights @ (logsumexp(scaled, axis=1) - of_class))
 
     best = minimize_scalar(
         cross_entropy, bounds=(-_LARGEST_LOG_SCALE, _LARGEST_LOG_SCALE), method="bounded"
