@@ -60,11 +60,16 @@ class Setting:
             return f"one of {', '.join(self.choices)}"
         if self.kind in (bool, str):
             return "true or false" if self.kind is bool else "a text"
+        kind = "an integer" if self.kind is int else "a finite number"
+        return f"{kind}, {self.range}" if self.range else kind
+
+    @property
+    def range(self) -> str:
+        """The range of a number in words, empty where there is none."""
         bounds = {"at least": self.minimum, "above": self.above, "at most": self.maximum}
-        said = " and ".join(
+        return " and ".join(
             f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None
         )
-        return f"{'an integer' if self.kind is int else 'a finite number'}, {said}".rstrip(", ")
 
     def admits(self, value: Any) -> bool:
         """Return whether the setting may have a value."""

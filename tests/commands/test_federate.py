@@ -19,7 +19,7 @@ def federate(tmp_path, monkeypatch):
 
     def federate(*arguments):
         return CliRunner().invoke(
-            app, [*ARGUMENTS, "--run-folder", str(run_folder), *arguments]
+            app, [*ARGUMENTS, "--out", str(run_folder), *arguments]
         ), run_folder / "head.safetensors"
 
     return federate
@@ -85,6 +85,30 @@ def test_bad_option_is_refused_in_words(federate, monkeypatch, option, value, wo
     assert result.exit_code == 1
     assert word in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_hyperparameter_of_the_method_is_taken(federate):
+    result, path = federate("--method", "fed3r", "--ridge", "5")
+    assert result.exit_code == 0, result.output
+    assert fedcof.LinearHead.load(path).provenance.hyperparameters == {"ridge": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shrinkage", "-1"], "--shrinkage must be a finite number, at least 0, it is -1.0"),
+        (["--ridge", "1"], "the method fedcof has no ridge; it has --shrinkage, "),
+        (["--quorum", "3"], "--quorum needs --engine simulation"),
+        (
+            ["--engine", "simulation", "--timeout", "0"],
+            "--timeout must be a finite number, above 0",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_by_its_name(federate, options, message):
+    result, _ = federate(*options)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
 
 
 def test_flower_that_is_not_installed_is_told_how_to_get(federate, monkeypatch):

@@ -37,7 +37,7 @@ def test_the_head_from_files_is_the_head_in_one_process(sites, tmp_path):
     assert result.exit_code == 0, result.output
     method = FedCOF(shrinkage=0.1)
     parts = [summarize(*table, client_id=name) for name, table in sites.items()]
-    head = LinearHead.load(tmp_path / "head")
+    head = LinearHead.load(tmp_path / "head" / "head.safetensors")
     assert head.classes.tolist() == ["cat", "dog"]
     np.testing.assert_allclose(head.weight, method.solve(parts).weight, atol=1e-6)
 
@@ -80,6 +80,12 @@ def test_a_hyperparameter_that_the_method_lacks_is_refused(sites, tmp_path):
     result = run("solve", tmp_path / "site.summary", "--method", "fedncm", "--shrinkage", "1")
     assert result.exit_code == 1
     assert "fedncm has no shrinkage" in result.output
+
+
+def test_the_bytes_of_a_summary_are_told_by_formula_and_on_the_wire(sites, tmp_path):
+    result = run("summarize", tmp_path / "north.npz", "--out", tmp_path)
+    size = (tmp_path / "site.summary").stat().st_size
+    assert f"20 samples, {4 * 2 * 4} bytes by formula, {size:,} on the wire" in result.output
 
 
 @pytest.fixture

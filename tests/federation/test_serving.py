@@ -51,14 +51,17 @@ def test_hyperparameters_are_those_of_the_method():
     ("config", "words"),
     [
         ({"method": "fedcoff"}, "did you mean fedcof"),
-        ({"timeout": "long"}, "timeout must be a finite number"),
-        ({"min-clients": True}, "min-clients must be an integer"),
-        ({"participation": 2.0}, "participation must be"),
-        ({"max-message": 0}, "max-message must be an integer, at least 1"),
-        ({"shrinkage": -1.0}, "shrinkage"),
-        ({"means-per-class": 0}, "means-per-class must be an integer, at least 1"),
-        ({"seed": "seven"}, "seed must be an integer"),
-        ({"min-clients-per-class": -1}, "min-clients-per-class must be an integer"),
+        ({"timeout": "long"}, "timeout must be a finite number, above 0, it is 'long'"),
+        ({"timeout": float("inf")}, "timeout must be a finite number"),
+        ({"min-clients": True}, "min-clients must be an integer, at least 1, it is True"),
+        ({"min-clients-per-class": -1}, "min-clients-per-class must be an integer, at least 0"),
+        ({"max-message": 0}, "max-message must be an integer, at least 1, it is 0"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        (
+            {"participation": 2.0},
+            "participation must be a finite number, above 0 and at most 1, it is 2.0",
+        ),
+        ({"shrinkage": -1.0}, "shrinkage must be a finite number, at least 0"),
     ],
 )
 def test_wrong_setting_is_named(config, words):

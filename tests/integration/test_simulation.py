@@ -20,10 +20,10 @@ ARGUMENTS = ["federate", "--clients", "20", "--images", "400"]
 
 def test_simulation_gives_the_head_of_one_process_to_the_last_bit(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
-    options = ["--engine", "in-process", "--run-folder", str(tmp_path / "in-process")]
+    options = ["--engine", "in-process", "--out", str(tmp_path / "in-process")]
     assert CliRunner().invoke(app, [*ARGUMENTS, *options]).exit_code == 0
     done = subprocess.run(
-        [FEDCOF, *ARGUMENTS, "--run-folder", str(tmp_path / "ray")],
+        [FEDCOF, *ARGUMENTS, "--out", str(tmp_path / "ray")],
         capture_output=True,
         text=True,
         check=False,

@@ -67,9 +67,9 @@ def chromium(profile, *options):
 
 @pytest.fixture(scope="module")
 def page(runs, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    assert CliRunner().invoke(app, ["report", str(runs), "-o", str(path)]).exit_code == 0
-    return path
+    folder = tmp_path_factory.mktemp("page")
+    assert CliRunner().invoke(app, ["report", str(runs), "-o", str(folder)]).exit_code == 0
+    return folder / "report.html"
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -23,10 +23,9 @@ class Page(HTMLParser):
 
 
 def report(runs, folder, *options):
-    path = folder / "report.html"
-    result = CliRunner().invoke(app, ["report", str(runs), "-o", str(path), *options])
+    result = CliRunner().invoke(app, ["report", str(runs), "-o", str(folder), *options])
     assert result.exit_code == 0, result.output
-    return path
+    return folder / "report.html"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def test_same_runs_give_the_same_page(runs, text, tmp_path):
 
 
 def test_files_for_a_paper(runs, tmp_path):
-    report(runs, tmp_path, "--paper", str(tmp_path / "paper"))
+    report(runs, tmp_path, "--paper")
     names = {path.name for path in (tmp_path / "paper").iterdir()}
     assert {"table1.tex", "table1-0.pdf", "table_shrinkage-0.pdf"} <= names
     assert (tmp_path / "paper" / "table1-0.pdf").read_bytes().startswith(b"%PDF")
@@ -97,7 +96,7 @@ def test_name_of_a_data_set_cannot_bring_markup_into_the_page(runs, tmp_path):
 
 
 def test_folder_without_results_is_an_error_in_words(tmp_path):
-    result = CliRunner().invoke(app, ["report", str(tmp_path), "-o", str(tmp_path / "x.html")])
+    result = CliRunner().invoke(app, ["report", str(tmp_path), "-o", str(tmp_path / "page")])
     assert result.exit_code == 1
     assert "results.jsonl" in result.output
     assert "fedcof reproduce" in result.output.replace("\n", " ")

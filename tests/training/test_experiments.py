@@ -240,9 +240,9 @@ def test_a_short_run_stands_apart_on_the_terminal_and_on_the_page(images_folder,
         "fedcof+fedavg-lp",
     ]
     assert {row["experiment"] for row in rows} == {"fig_sq_lp --rounds 2"}
-    page = tmp_path / "page.html"
-    written = ["--paper", str(tmp_path / "paper"), "-o", str(page)]
+    written = ["--paper", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *written]).exit_code == 0
+    page = tmp_path / "report.html"
     assert "(short run)" in page.read_text()
     assert 'id="fig_sq_lp--rounds2"' in page.read_text()
     assert not list((tmp_path / "paper").iterdir())
@@ -324,10 +324,11 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
     ("options", "text"),
     [
         (["--start", "nowhere.safetensors"], "no such file"),
-        (["--mode", "guess"], "mode must be"),
         (["--strategy", "pfpt"], "mode must be prompt with pfpt"),
-        (["--strategy", "fedsgd"], "strategy must be"),
-        (["--start", "random", "--temperature"], "are for a method"),
+        (["--rounds", "0"], "--rounds must be an integer, at least 1, it is 0"),
+        (["--target", "50"], "--target must be a finite number, above 0 and at most 1, it is 50"),
+        (["--start", "random", "--temperature"], "--temperature is for a --start that is a method"),
+        (["--start", "random", "--ridge", "1"], "--ridge is for a --start that is a method"),
         (["--from-scratch"], "needs --mode finetune"),
         (["--start", "fedncm", "--shrinkage", "1"], "fedncm has no shrinkage"),
         (["--strategy", "fedadam"], "server-lr"),
@@ -363,8 +364,11 @@ def test_training_needs_no_flower(images_folder, tmp_path):
     assert (tmp_path / "out" / "head.safetensors").exists()
 
 
-def test_a_target_in_percent_is_refused(train):
-    assert train("--target", "50").exit_code == 2
+@pytest.mark.parametrize("option", ["--mode", "--strategy", "--optimizer", "--keep"])
+def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(train, option):
+    done = train(option, "guess")
+    assert done.exit_code == 2
+    assert f"Invalid value for '{option}': 'guess' is not one of" in " ".join(done.output.split())
 
 
 def test_another_partition_does_not_go_on_from_the_checkpoint_of_the_first(train):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fedcof.commands.options import Data
 from fedcof.commands.shared import (
     PARTITIONS,
     console,
@@ -20,16 +21,14 @@ from fedcof.commands.shared import (
 if TYPE_CHECKING:
     from fedcof.data import ImageSet
 
-_CHECKED_AT_ONCE = 512
+_BATCH = 512
+"""Images that are read before the progress bar moves."""
 
 app = typer.Typer(
     no_args_is_help=True, help="Which data sets there are, and whether they are here."
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the data set, or folder:PATH, or parquet:PATH.")]
-Data = Annotated[
-    str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
-]
 
 
 @app.command("list")
@@ -60,7 +59,7 @@ def describe(
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Seeds the partitions.")] = 0,
 ) -> None:
-    """Say what a data set is and how it has to lie; where it is here, how partitions deal it."""
+    """Show what a data set is and which files it needs; if it is here, how partitions deal it."""
     from fedcof.data import datasets, describe_partition
 
     with errors_for_people():
@@ -102,7 +101,7 @@ def describe(
 
 @app.command()
 def check(name: Name, data: Data = None) -> None:
-    """Read a whole data set, and say whether all of it is there and every image can be read."""
+    """Read a whole data set; name what is missing and every image that cannot be read."""
     from fedcof.data import datasets
     from fedcof.progress import progress_bar
 
@@ -139,8 +138,8 @@ def _faults(images: ImageSet, advance: Callable[[int], None]) -> Iterator[str]:
         return ""
 
     with ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        for start in range(0, len(images), _CHECKED_AT_ONCE):
-            sources = images.images[start : start + _CHECKED_AT_ONCE]
+        for start in range(0, len(images), _BATCH):
+            sources = images.images[start : start + _BATCH]
             for row, (source, found) in enumerate(
                 zip(sources, pool.map(fault, sources), strict=True), start
             ):

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 import fedcof
+from fedcof.commands.options import out_folder
 from fedcof.commands.shared import console, deal_images, errors_for_people
 
 DEMO_METHODS = ("fedncm", "fed3r", "fedcof", "fedcof-oracle")
@@ -23,9 +24,7 @@ def demo(
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seeds the split and the partition.")] = 0,
     images: Annotated[int, typer.Option(help="How many of the 10,000 images to take.")] = 6000,
-    out: Annotated[Path, typer.Option(help="Folder for head, results and figure.")] = Path(
-        "fedcof-demo"
-    ),
+    out: Annotated[Path, out_folder("head, results and figure")] = Path("fedcof-demo"),
 ) -> None:
     """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
     from fedcof.backbones import get
@@ -72,8 +71,8 @@ def demo(
         }
         results_path.write_text(json.dumps(document, indent=2) + "\n")
         points = [
-            Point(METHOD_TITLES[one.method], one.wire_bytes / MB, 100 * one.accuracy)
-            for one in results
+            Point(METHOD_TITLES[result.method], result.wire_bytes / MB, 100 * result.accuracy)
+            for result in results
         ]
         figure = accuracy_vs_communication(points, str(table.title))
         figure.savefig(figure_path, dpi=150, facecolor="white")

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 from rich.table import Table
 
+from fedcof.commands.options import (
+    Data,
+    Given,
+    hyperparameters,
+    method_with,
+    out_folder,
+    with_settings,
+)
 from fedcof.commands.shared import (
     PARTITIONS,
     console,
@@ -19,61 +27,64 @@ from fedcof.commands.shared import (
     errors_for_people,
     partition_title,
 )
+from fedcof.errors import SettingError
+from fedcof.federation.plan import Plan
+from fedcof.settings import settings_of
 
 
-class Engine(StrEnum):
-    """What runs the clients."""
-
-    SIMULATION = "simulation"
-    IN_PROCESS = "in-process"
-
-
+@with_settings(hyperparameters=hyperparameters, plan=partial(settings_of, Plan))
 def federate(
     *,
     clients: Annotated[
         int, typer.Option(min=1, help="Number of clients, unless a column names them.")
     ] = 100,
     engine: Annotated[
-        Engine, typer.Option(help="Flower's simulation, or this process.")
-    ] = Engine.SIMULATION,
+        Literal["simulation", "in-process"],
+        typer.Option(help="Flower's simulation, or this process."),
+    ] = "simulation",
     method: Annotated[str, typer.Option(help="Name of the method.")] = "fedcof",
     dataset: Annotated[str, typer.Option(help="Name of the data set.")] = "fashion-mnist",
-    data: Annotated[
-        str | None,
-        typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'."),
-    ] = None,
+    data: Data = None,
     backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "squeezenet1.1",
     partition: Annotated[
         str,
-        typer.Option(help=f"{', '.join(PARTITIONS)}, or a column that names clients, as user."),
+        typer.Option(
+            help=f"{', '.join(PARTITIONS)}; or a column that names clients, such as user."
+        ),
     ] = "dirichlet",
     alpha: Annotated[
         float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
     ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seeds the split and the partition.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seeds everything that is random.")] = 0,
     images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="SuperNodes for the clients; default: one each.")
+        int | None, typer.Option(min=1, help="SuperNodes for the clients. Default: one each.")
     ] = None,
-    participation: Annotated[
-        float, typer.Option(help="Share of the clients that a round asks.")
-    ] = 1.0,
-    run_folder: Annotated[
-        Path, typer.Option(help="Folder for head and report; the same one again goes on.")
-    ] = Path("fedcof-federation"),
+    min_clients: Annotated[
+        int | None, typer.Option(min=1, help="With fewer summaries there is no head. Default: all.")
+    ] = None,
+    out: Annotated[Path, out_folder("head and report; a run into the same one goes on")] = Path(
+        "fedcof-federation"
+    ),
+    hyperparameters: Given,
+    plan: Given,
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
     from fedcof.backbones import get
     from fedcof.data import fashion_mnist
     from fedcof.data.datasets import load
     from fedcof.experiments import evaluate
-    from fedcof.methods import get_method
     from fedcof.progress import progress_bar
 
     with errors_for_people():
-        chosen = get_method(method)
-        if engine is Engine.SIMULATION and importlib.util.find_spec("flwr") is None:
+        chosen = method_with(method, hyperparameters).seeded(seed)
+        if min_clients is not None:
+            plan["min_clients"] = min_clients
+        if engine == "simulation" and importlib.util.find_spec("flwr") is None:
             raise ValueError("Flower is not installed: pip install 'fedcof[flower]'")
+        if engine == "in-process" and plan:
+            raise SettingError(next(iter(plan)), "needs --engine simulation: one process asks all")
+        Plan(**plan)  # a value out of range is refused before features are extracted
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
         dealt = deal_images(
@@ -89,7 +100,7 @@ def federate(
         split = partition_title(partition, alpha)
         start = time.perf_counter()
         with progress_bar("Summarizing", holders, unit="clients") as advance:
-            if engine is Engine.SIMULATION:
+            if engine == "simulation":
                 from fedcof.federation.simulation import simulate
 
                 head, report = simulate(
@@ -97,10 +108,10 @@ def federate(
                     dealt.features,
                     dealt.labels,
                     dealt.partition,
-                    run_folder,
+                    out,
                     seed=seed,
                     nodes=nodes,
-                    participation=participation,
+                    plan=plan,
                     depends_on={
                         "dataset": dataset,
                         "images": len(dealt.labels),
@@ -115,15 +126,15 @@ def federate(
             else:
                 result, head = evaluate(chosen, dealt, seed=seed, advance=advance)
                 rounds, wire_bytes = 1, result.wire_bytes
-                run_folder.mkdir(parents=True, exist_ok=True)
-                head.save(run_folder / "head.safetensors")
+                out.mkdir(parents=True, exist_ok=True)
+                head.save(out / "head.safetensors")
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
         table = Table(title=f"{dataset}, {holders} clients, {split}, seed {seed}")
         for name, value in {
             "method": method,
-            "engine": engine.value,
+            "engine": engine,
             "accuracy": f"{100 * head.score(dealt.test_features, dealt.test_labels):.1f} %",
             "clients in the head": f"{head.provenance.clients:,}",
             "rounds": str(rounds),
@@ -133,4 +144,4 @@ def federate(
         }.items():
             table.add_row(name, value)
         console.print(table)
-        console.print("saved in:", run_folder)
+        console.print("saved in:", out)

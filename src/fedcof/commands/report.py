@@ -7,26 +7,31 @@ from typing import Annotated
 
 import typer
 
+from fedcof.commands.options import out_folder
 from fedcof.commands.shared import console, errors_for_people
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders that fedcof reproduce wrote.")],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    out: Annotated[Path, out_folder("the page, report.html")] = Path(),
     paper: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the figures as PDF and the tables as LaTeX."),
-    ] = None,
+        bool,
+        typer.Option(
+            "--paper", help="Also write figures as PDF and tables as LaTeX, into its folder paper."
+        ),
+    ] = False,
     title: Annotated[str, typer.Option(help="The page's title.")] = "FedCOF, reproduced",
 ) -> None:
     """Write one HTML page with tables and figures, ours beside the paper's."""
     from fedcof.report.page import render, write_for_paper
 
     with errors_for_people():
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(render(runs, title), encoding="utf-8")
-        console.print(f"page: {output}")
-        if paper is not None:
-            written = write_for_paper(runs, paper)
-            console.print(f"for a paper: {len(written)} files in {paper}")
+        page = out / "report.html"
+        text = render(runs, title)
+        out.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+        console.print(f"page: {page}")
+        if paper:
+            written = write_for_paper(runs, out / "paper")
+            console.print(f"for a paper: {len(written)} files in {out / 'paper'}")

@@ -11,6 +11,7 @@ import typer
 from rich import box
 from rich.table import Table as RichTable
 
+from fedcof.commands.options import Data, out_folder
 from fedcof.commands.shared import (
     check_device,
     console,
@@ -28,31 +29,27 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="The paper's label; see --list.")] = "",
     *,
     dataset: Annotated[
-        str, typer.Option(help="One data set, be it among the paper's or not. Default: all.")
+        str, typer.Option(help="One data set, the paper's or another. Default: all the paper's.")
     ] = "",
     backbone: Annotated[
-        str, typer.Option(help="One backbone, be it among the paper's or not. Default: all.")
+        str, typer.Option(help="One backbone, the paper's or another. Default: all the paper's.")
     ] = "",
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds. Default: as the paper.")
+        int | None, typer.Option(min=1, help="Number of seeds. Default: the paper's.")
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
-    ] = None,
+    data: Data = None,
     device: Annotated[
-        str, typer.Option(help="Where torch trains, in the experiments that do: cpu, cuda.")
+        str, typer.Option(help="Where torch computes, in experiments that train: cpu, cuda.")
     ] = "cpu",
     rounds: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="A short run, to try before a long one: training stops after so many rounds, all "
-            "else is as declared, a CPU will do.",
+            help="Stop training after so many rounds: a short run, to try an experiment before a "
+            "long one; all else is as declared.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results; the same one again goes on.")] = (
-        Path("runs")
-    ),
+    out: Annotated[Path, out_folder("results; a run into the same one goes on")] = Path("runs"),
     list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
@@ -64,7 +61,7 @@ def reproduce(
         if list_ or not name:
             listing = RichTable("name", "what it shows", "data sets", box=None)
             for experiment in EXPERIMENTS.values():
-                datasets = dict.fromkeys(one.dataset for one in experiment.settings())
+                datasets = dict.fromkeys(setting.dataset for setting in experiment.settings())
                 listing.add_row(experiment.name, experiment.title, ", ".join(datasets))
             console.print(listing)
             return
@@ -77,7 +74,7 @@ def reproduce(
             experiment = on_device(experiment, device)
         results = Results(out)
         run(experiment, results, partial(load_features, data=data), seeds=seeds)
-        wanted = {(one.dataset, one.backbone) for one in experiment.settings()}
+        wanted = {(s.dataset, s.backbone) for s in experiment.settings()}
         rows = [
             row
             for row in results.rows(experiment.name)

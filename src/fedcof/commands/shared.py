@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedcof.errors import FedCOFError
+from fedcof.errors import FedCOFError, SettingError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from fedcof.backbones import Backbone
     from fedcof.data import ImageSet, Partition
     from fedcof.experiments import Dealt
-    from fedcof.methods import Method
 
 _WIDE = 160
 """Columns of what is not a terminal, a file or a pipe: no number is broken for want of space."""
@@ -31,11 +29,14 @@ error_console = Console(stderr=True, width=None if sys.stderr.isatty() else _WID
 
 @contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Print what fedcof has to say without a traceback."""
+    """Print an error without a traceback; a setting is named as the option that it is here."""
     try:
         yield
     except (FedCOFError, ValueError, OSError, ImportError) as error:
-        error_console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        text = str(error)
+        if isinstance(error, SettingError):
+            text = f"--{error.name.replace('_', '-')} {error.reason}"
+        error_console.print(f"[bold red]error:[/] {escape(text)}", highlight=False)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")
@@ -56,24 +57,6 @@ def check_device(device: str) -> None:
         raise ValueError("torch is not installed: pip install 'fedcof[torch]'") from None
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
-
-
-def method_with(name: str, **given: Any) -> Method[Any]:
-    """Return the method with the hyperparameters that were given, those that are not None.
-
-    Raises
-    ------
-    ValueError
-        If there is no such method, or it has no such hyperparameter.
-    """
-    from fedcof.methods import get_method
-
-    chosen = get_method(name)
-    known = {field.name for field in fields(chosen)}
-    asked = {key: value for key, value in given.items() if value is not None}
-    for key in asked.keys() - known:
-        raise ValueError(f"the method {name} has no {key.replace('_', '-')}")
-    return get_method(name, **asked)
 
 
 PARTITIONS = ("dirichlet", "class-wise", "iid")

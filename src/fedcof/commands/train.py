@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from fedcof.commands.options import (
+    Data,
+    Given,
+    hyperparameters,
+    method_with,
+    out_folder,
+    with_settings,
+)
 from fedcof.commands.shared import (
     check_device,
     console,
     deal_images,
     error_console,
     errors_for_people,
-    method_with,
 )
+from fedcof.errors import SettingError
+from fedcof.settings import settings_of
+from fedcof.training.settings import TrainingGoal, TrainingSettings
 
 if TYPE_CHECKING:
     from fedcof.experiments import Dealt
     from fedcof.experiments.training import Federation
     from fedcof.heads import LinearHead
     from fedcof.methods import Method
-    from fedcof.training import Round, TrainingSettings
+    from fedcof.training import Round
     from fedcof.training.exchange import State
 
 _HEAD = "head.safetensors"
 
 
-class Keep(StrEnum):
-    """Whose model is saved."""
-
-    LAST = "last"
-    BEST = "best"
-
-
+@with_settings(
+    goal=partial(settings_of, TrainingGoal),
+    training=partial(settings_of, TrainingSettings),
+    hyperparameters=hyperparameters,
+)
 def train(
     *,
     start: Annotated[
-        str, typer.Option(help="A method, solved in training-free rounds; 'random'; or a file.")
+        str, typer.Option(help="A method, whose head is solved first; 'random'; or a head's file.")
     ] = "fedcof",
-    mode: Annotated[
-        str, typer.Option(help="probe: the head; finetune: all; prompt: prompts of a ViT and head.")
-    ] = "probe",
     dataset: Annotated[str, typer.Option(help="Name of a data set.")] = "fashion-mnist",
-    data: Annotated[
-        str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder with the data sets, or 'hub'.")
-    ] = None,
+    data: Data = None,
     classes: Annotated[
         int | None, typer.Option(min=2, help="Take the first so many classes only.")
     ] = None,
@@ -64,41 +67,23 @@ def train(
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Random weights for SqueezeNet.")
     ] = False,
-    pool_size: Annotated[int, typer.Option(min=1, help="Number of prompts.")] = 20,
     clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 100,
-    alpha: Annotated[float, typer.Option(help="Dirichlet concentration.")] = 0.1,
-    shrinkage: Annotated[
-        float | None, typer.Option(help="Of --start fedcof. Default: the method's.")
-    ] = None,
+    alpha: Annotated[
+        float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
+    ] = 0.1,
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Scale the head to fit the clients' means.")
     ] = False,
-    strategy: Annotated[
-        str, typer.Option(help="fedavg, fedprox, fedadam, fedyogi, fedadagrad, pfpt.")
-    ] = "fedavg",
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 200,
-    participation: Annotated[float, typer.Option(help="Share of the clients in a round.")] = 0.3,
-    local_epochs: Annotated[int, typer.Option(min=1, help="Epochs of a client in a round.")] = 1,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples a step.")] = 64,
-    client_lr: Annotated[float, typer.Option(help="Learning rate of the clients.")] = 0.001,
-    server_lr: Annotated[
-        float | None, typer.Option(help="Of the adaptive strategies, such as 0.0001.")
-    ] = None,
-    optimizer: Annotated[str, typer.Option(help="Of the clients: sgd or adam.")] = "sgd",
-    proximal_mu: Annotated[float, typer.Option(help="Of fedprox.")] = 0.0,
-    target: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Stop at this accuracy, from 0 to 1.")
-    ] = None,
-    keep: Annotated[
-        Keep, typer.Option(help="Save the model of the last round, or the best on the test set.")
-    ] = Keep.LAST,
-    seed: Annotated[int, typer.Option(help="Fixes everything that is random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seeds everything that is random.")] = 0,
     device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="In rounds.")] = 10,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     log_dir: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.")] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for head, history, checkpoint; the same one goes on.")
+        Path, out_folder("head, history and checkpoint; a run into the same one goes on")
     ] = Path("fedcof-train"),
+    goal: Given,
+    training: Given,
+    hyperparameters: Given,
 ) -> None:
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
@@ -108,26 +93,19 @@ def train(
         from fedcof.data import datasets, dirichlet
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
-        from fedcof.training import TrainingSettings, best, check_mode, chosen_server_lr
+        from fedcof.training import best, check_mode, chosen_server_lr
         from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
-        settings = TrainingSettings(
-            strategy=strategy,  # type: ignore[arg-type]
-            rounds=rounds,
-            participation=participation,
-            local_epochs=local_epochs,
-            batch_size=batch_size,
-            client_lr=client_lr,
-            server_lr=chosen_server_lr(server_lr, strategy),
-            optimizer=optimizer,  # type: ignore[arg-type]
-            proximal_mu=proximal_mu,
-            seed=seed,
-        )
+        wanted = TrainingGoal(**goal)
+        mode = wanted.mode
+        strategy = training.get("strategy", TrainingSettings.strategy)
+        training["server_lr"] = chosen_server_lr(training.get("server_lr"), strategy)
+        settings = TrainingSettings(**training, seed=seed)
         check_mode(mode, strategy)
         if from_scratch and mode != "finetune":
             raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
-        origin = _origin(start, shrinkage, temperature=temperature)
+        origin = _origin(start, hyperparameters, seed=seed, temperature=temperature)
         images, test_images = datasets.load(dataset, data=data)
         if classes is not None or per_class is not None:
             kept = min(classes or len(images.classes), len(images.classes))
@@ -167,7 +145,7 @@ def train(
                     partition,
                     net,
                     head,
-                    pool_size=pool_size if mode == "prompt" else None,
+                    pool_size=wanted.pool_size if mode == "prompt" else None,
                     seed=seed,
                     device=device,
                 )
@@ -178,8 +156,8 @@ def train(
             history,
             out,
             log_dir,
-            target=target,
-            keep=keep.value,
+            target=wanted.target,
+            keep=wanted.keep,
             checkpoint_every=checkpoint_every,
             depends_on={
                 "dataset": dataset,
@@ -194,23 +172,23 @@ def train(
         )
         save_training(out, state, history, head.classes, head=_HEAD, network=made_from)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
-        if keep is Keep.BEST:
-            chosen = best([one for one in history if one.stage == "training"])
+        if wanted.keep == "best":
+            chosen = best([done for done in history if done.stage == "training"])
             console.print(f"kept: round {chosen.number}, accuracy {chosen.accuracy:.1%}")
         console.print("saved in:", out)
 
 
 def _origin(
-    start: str, shrinkage: float | None, *, temperature: bool
+    start: str, hyperparameters: Given, *, seed: int, temperature: bool
 ) -> Method[Any] | LinearHead | None:
     """Return what ``--start`` names: a method, the head in a file, or None for a random head."""
     from fedcof.heads import LinearHead
     from fedcof.methods import METHODS
 
     if start in METHODS:
-        return method_with(start, shrinkage=shrinkage)
-    if shrinkage is not None or temperature:
-        raise ValueError(f"--shrinkage and --temperature are for a method, not for {start}")
+        return method_with(start, hyperparameters).seeded(seed)
+    for option in (*hyperparameters, *["temperature"] * temperature):
+        raise SettingError(option, f"is for a --start that is a method, not for {start}")
     if start == "random":
         return None
     if not Path(start).is_file():
@@ -257,12 +235,12 @@ def _train(
         log = stack.enter_context(tensorboard(log_dir)) if log_dir is not None else None
         advance = stack.enter_context(progress_bar("Training", settings.rounds, unit="rounds"))
 
-        def on_round(one: Round) -> None:
-            for refused in one.refused:
-                error_console.print(f"round {one.number}: refused {refused}", highlight=False)
-            advance(int(one.loss is not None), f"Training, {one.accuracy:.1%}")
+        def on_round(done: Round) -> None:
+            for refused in done.refused:
+                error_console.print(f"round {done.number}: refused {refused}", highlight=False)
+            advance(int(done.loss is not None), f"Training, {done.accuracy:.1%}")
             if log is not None:
-                log(one)
+                log(done)
 
         return federation.train(
             settings, history=history, checkpoint=out / CHECKPOINT, on_round=on_round, **options
@@ -270,21 +248,21 @@ def _train(
 
 
 def _table(title: str, history: list[Round]) -> Table:
-    """Return the history at its ends and at growing steps between."""
+    """Return the history as a table of its first and last rounds and some between."""
     table = Table(title=title)
     for name in ("round", "stage", "accuracy %", "loss", "MB (formula)", "MB on the wire"):
         table.add_column(name, justify="left" if name == "stage" else "right")
     steps = {0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}
-    free = sum(one.stage == "training-free" for one in history)
+    free = sum(done.stage == "training-free" for done in history)
     shown = {0, free - 1, len(history) - 1} | {free + step for step in steps}
-    for index, one in enumerate(history):
+    for index, done in enumerate(history):
         if index in shown:
             table.add_row(
-                str(one.number),
-                one.stage,
-                f"{100 * one.accuracy:.1f}",
-                "" if one.loss is None else f"{one.loss:.3f}",
-                f"{one.formula_bytes / 1e6:,.2f}",
-                f"{one.wire_bytes / 1e6:,.2f}",
+                str(done.number),
+                done.stage,
+                f"{100 * done.accuracy:.1f}",
+                "" if done.loss is None else f"{done.loss:.3f}",
+                f"{done.formula_bytes / 1e6:,.2f}",
+                f"{done.wire_bytes / 1e6:,.2f}",
             )
     return table

@@ -18,6 +18,7 @@ from fedcof.federation.collecting import Fault
 from fedcof.federation.evaluating import score
 from fedcof.federation.faults import fault_of
 from fedcof.federation.records import Record
+from fedcof.federation.run_config import check_keys
 from fedcof.federation.serving import HEAD, Settings, serve
 from fedcof.federation.sources import load_clients
 
@@ -39,6 +40,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def run(grid: FlowerGrid, context: Context) -> None:
     """Collect, solve, measure and, where there are rounds of training, train."""
+    check_keys(context.run_config)
     settings = Settings.from_run_config(context.run_config)
     source = str(context.run_config.get("test-data", ""))
     with naming_test_data(source):

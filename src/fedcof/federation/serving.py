@@ -25,6 +25,16 @@ HEAD = "head.safetensors"
 REPORT = "report.json"
 STORE = "summaries.sqlite"
 
+TEXTS = {
+    "method": "fedcof",
+    "classes": "",
+    "backbone": "",
+    "data": "",
+    "run-folder": "fedcof-run",
+    "test-data": "",
+}
+"""Keys of the run configuration whose values are texts, with their defaults."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -64,27 +74,27 @@ class Settings:
     def from_run_config(cls, config: Mapping[str, Any]) -> Settings:
         """Read the run configuration of the Flower app, ``[tool.flwr.app.config]``.
 
-        A key that is a hyperparameter of the method, such as ``shrinkage``, sets it.
+        Of the hyperparameters in it, the method takes those that it has.
 
         Raises
         ------
         SettingError
-            If a value makes no sense; the key is named.
+            If a value is of another type or out of range; the key is named.
         """
-        method = METHODS.find(str(config.get("method", "fedcof")))  # or it names the near ones
-        given = {key.replace("-", "_"): str(value) for key, value in config.items()}
+        texts = TEXTS | {key.replace("_", "-"): str(value) for key, value in config.items()}
+        method = read_settings(METHODS.find(texts["method"]), config)
         job = Job(
-            read_settings(Sender, config, method=read_settings(method, config)),
-            backbone=given.get("backbone", ""),
-            data=given.get("data", ""),
+            read_settings(Sender, config, method=method),
+            backbone=texts["backbone"],
+            data=texts["data"],
         )
         return read_settings(
             cls,
             config,
             job=job,
-            run_folder=Path(given.get("run_folder", "fedcof-run")).absolute(),
+            run_folder=Path(texts["run-folder"]).absolute(),
             plan=read_settings(Plan, config),
-            classes=parse_classes(given.get("classes", "")),
+            classes=parse_classes(texts["classes"]),
         )
 
     @property

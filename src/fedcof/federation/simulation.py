@@ -40,7 +40,7 @@ def simulate(
     *,
     seed: int = 0,
     nodes: int | None = None,
-    participation: float = 1.0,
+    plan: Mapping[str, Any] | None = None,
     depends_on: Mapping[str, Any] | None = None,
     origin: Mapping[str, str] | None = None,
     advance: Callable[[int], None] = lambda steps: None,
@@ -63,8 +63,8 @@ def simulate(
         Seeds the random sets of the clients, each from the seed and its id.
     nodes : int, optional
         Number of SuperNodes, over which the clients are spread. Default: one a client.
-    participation : float, default 1.0
-        Share of the clients that a round asks.
+    plan : mapping, optional
+        Settings of `Plan` by name. Unless it says otherwise, every client has to answer.
     depends_on : mapping, optional
         What the data is, so that the run folder is not used for other data.
     origin : mapping of str to str, optional
@@ -80,7 +80,7 @@ def simulate(
     Raises
     ------
     TooFewClientsError
-        If a client does not answer, or its summary is refused.
+        If fewer clients answer than the plan needs.
     RunFolderError
         If the run folder belongs to another federation.
     """
@@ -89,7 +89,7 @@ def simulate(
         settings = Settings(
             job=Job(Sender(method, seed), data=folder, origin=origin or {}),
             run_folder=run_folder,
-            plan=Plan(participation=participation, min_clients=clients),
+            plan=Plan(**{"min_clients": clients, **(plan or {})}),
             depends_on=depends_on or {},
         )
         return run(settings, min(nodes or clients, clients), advance)

@@ -9,13 +9,21 @@ start and at the end. The rounds are in `rounds`; what carries them is an `excha
 from fedcof.training.communication import pfpt_bytes, training_bytes
 from fedcof.training.history import Round, best, load_history, save_history, tensorboard
 from fedcof.training.rounds import train
-from fedcof.training.settings import Keep, Mode, TrainingSettings, check_mode, chosen_server_lr
+from fedcof.training.settings import (
+    Keep,
+    Mode,
+    TrainingGoal,
+    TrainingSettings,
+    check_mode,
+    chosen_server_lr,
+)
 from fedcof.training.temperature import fit_temperature, scale
 
 __all__ = [
     "Keep",
     "Mode",
     "Round",
+    "TrainingGoal",
     "TrainingSettings",
     "best",
     "check_mode",

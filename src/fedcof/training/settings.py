@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from fedcof.errors import SettingError
 from fedcof.settings import check_settings, setting
@@ -63,16 +63,39 @@ class TrainingSettings:
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingGoal:
+    """What a training run trains, when it is there, and which model it gives.
+
+    Raises
+    ------
+    SettingError
+        If a setting is out of its range; it is named.
+    """
+
+    mode: Mode = setting(
+        "probe", "probe: the head; finetune: the network too; prompt: prompts of a ViT, and head."
+    )
+    pool_size: int = setting(20, "Number of prompts.", minimum=1)
+    target: float | None = setting(
+        None, "Stop at this accuracy on the test set, from 0 to 1.", above=0, maximum=1
+    )
+    keep: Keep = setting(
+        "last", "Save the model of the last round, or of the best on the test set."
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
 def check_mode(mode: str, strategy: str) -> None:
-    """Check that there is such a mode, and that a strategy has what it aggregates.
+    """Check that a strategy has what it aggregates.
 
     Raises
     ------
     SettingError
         If not.
     """
-    if mode not in get_args(Mode):
-        raise SettingError("mode", f"must be one of {', '.join(get_args(Mode))}, it is {mode!r}")
     if strategy == "pfpt" and mode != "prompt":
         raise SettingError(
             "mode", f"must be prompt with pfpt, which aggregates prompts, it is {mode}"

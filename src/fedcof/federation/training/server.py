@@ -14,16 +14,15 @@ from torch import nn
 from fedcof.backbones import Preprocessing
 from fedcof.backbones.torch_backbone import network
 from fedcof.errors import SettingError, TrainingError
+from fedcof.federation.run_config import AppTraining
 from fedcof.federation.serving import STORE, Settings
 from fedcof.federation.sources import Clients
 from fedcof.federation.store import SummaryStore
 from fedcof.federation.training.exchange import GridExchange, TrainGrid
 from fedcof.federation.training.inputs import as_inputs
 from fedcof.heads import LinearHead
-from fedcof.settings import check_settings, read_settings, setting
+from fedcof.settings import read_settings
 from fedcof.training import (
-    Keep,
-    Mode,
     Round,
     TrainingSettings,
     check_mode,
@@ -42,7 +41,7 @@ _PREFIX = "train-"
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(AppTraining):
     """Training after collecting, as its server runs it.
 
     Parameters
@@ -52,8 +51,8 @@ class Training:
     settings : TrainingSettings
     test : mapping, default {}
         The server's test set, as `sources` has it; without one, accuracies are NaN.
-    mode, pool_size, target, keep, timeout
-        As their declarations say.
+    **settings
+        As `AppTraining` declares them.
 
     Raises
     ------
@@ -66,16 +65,9 @@ class Training:
     federation: Settings
     settings: TrainingSettings
     test: Clients = field(default_factory=dict)
-    mode: Mode = setting("probe", "probe: the head; finetune: all; prompt: prompts and head.")
-    pool_size: int = setting(20, "Number of prompts.", minimum=1)
-    target: float | None = setting(
-        None, "Stop at this accuracy on test-data, from 0 to 1.", above=0, maximum=1
-    )
-    keep: Keep = setting("last", "Save the model of the last round, or of the best on test-data.")
-    timeout: float = setting(3600.0, "Seconds that a round waits for its clients.", above=0)
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
         check_mode(self.mode, self.settings.strategy)
         for name, needs_test in {"target": self.target, "keep": self.keep == "best"}.items():
             if needs_test and not self.test:

@@ -1,0 +1,176 @@
+"""Options of the command line: those of settings come from where the settings are declared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import update_wrapper
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import typer
+from rich.markup import escape
+
+from fedcof.settings import Setting, settings_of
+
+if TYPE_CHECKING:
+    from fedcof.methods import Method
+
+Given = dict[str, Any]
+"""Settings by name, of which those that the user did not give are absent."""
+
+Data = Annotated[
+    str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
+]
+
+
+def out_folder(contents: str) -> Any:
+    """Return the option ``--out``, which for every command is the folder that it writes into."""
+    return typer.Option(
+        "--out", "-o", metavar="FOLDER", file_okay=False, help=f"Folder for {contents}."
+    )
+
+
+def with_settings(**groups: Callable[[], Mapping[str, Setting]]) -> Callable[..., Command]:
+    """Add an option for every setting of some groups to a command.
+
+    Parameters
+    ----------
+    **groups : callable
+        Returns settings by name. The command has a parameter of the group's name, which takes the
+        values that the user gave. A setting that is also a parameter of the command itself, such
+        as ``seed``, gets no option of its own.
+
+    Examples
+    --------
+    >>> @with_settings(plan=lambda: {"quorum": Setting("quorum", int, 0, "Enough.", minimum=0)})
+    ... def federate(clients: int, *, plan: Given) -> None:
+    ...     print(clients, plan)
+    >>> federate(clients=3, quorum=2)
+    3 {'quorum': 2}
+    >>> federate(clients=3, quorum=None)
+    3 {}
+    """
+    return lambda function: Command(function, groups)
+
+
+class Command:
+    """A function as Typer takes it, with an option for every setting of its groups.
+
+    Typer reads the signature whenever it builds the command line, so a method that was registered
+    by then has its options, wherever it comes from.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., None],
+        groups: Mapping[str, Callable[[], Mapping[str, Setting]]],
+    ) -> None:
+        update_wrapper(self, function)
+        self.__annotations__: dict[str, Any] = {}  # those of the signature are resolved
+        self._function, self._groups = function, groups
+
+    @property
+    def __signature__(self) -> Signature:
+        parameters = [
+            _parameter(setting, panel=group.capitalize())
+            for group, settings in self._settings().items()
+            for setting in settings.values()
+        ]
+        return Signature([*self._parameters().values(), *parameters])
+
+    def __call__(self, **options: Any) -> None:
+        """Call the function with the options of every group as one mapping."""
+        groups = {
+            group: {
+                name: value for name in settings if (value := options.pop(name, None)) is not None
+            }
+            for group, settings in self._settings().items()
+        }
+        self._function(**options, **groups)
+
+    def _parameters(self) -> dict[str, Parameter]:
+        """Return the function's parameters that are no groups."""
+        parameters = inspect.signature(self._function, eval_str=True).parameters
+        return {name: p for name, p in parameters.items() if name not in self._groups}
+
+    def _settings(self) -> dict[str, dict[str, Setting]]:
+        """Return the settings of every group that the function has no parameter for."""
+        taken = self._parameters()
+        return {
+            group: {name: s for name, s in settings().items() if name not in taken}
+            for group, settings in self._groups.items()
+        }
+
+
+def _parameter(setting: Setting, panel: str) -> Parameter:
+    """Return a setting as an option; None stands for one that is not given."""
+    kind: Any = Literal[setting.choices] if setting.choices else setting.kind
+    option = typer.Option(help=_help(setting), rich_help_panel=panel)
+    annotation = Annotated[Optional[kind], option]  # noqa: UP045
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _help(setting: Setting) -> str:
+    sentences = [setting.description]
+    if setting.range:
+        sentences.append(f"{setting.range.capitalize()}.")
+    if setting.default is not None:
+        sentences.append(escape(f"[default: {setting.default}]"))
+    return " ".join(sentences)
+
+
+def hyperparameters(*, client: bool = False) -> dict[str, Setting]:
+    """Return the hyperparameters of all methods by name.
+
+    Parameters
+    ----------
+    client : bool, default False
+        Those alone that shape what a client sends.
+
+    Raises
+    ------
+    TypeError
+        If two methods have one of the same name, and it is not of the same type.
+    """
+    from fedcof.methods import METHODS
+
+    METHODS.load_plugins()
+    found: dict[str, dict[str, Setting]] = {}
+    for method in METHODS.values():
+        for name, setting in settings_of(method).items():
+            if setting.client or not client:
+                found.setdefault(name, {})[method.name] = setting
+    return {name: _of_several(by_method) for name, by_method in found.items()}
+
+
+def _of_several(by_method: Mapping[str, Setting]) -> Setting:
+    """Return the hyperparameter of several methods as one, which says whose default is what."""
+    first = next(iter(by_method.values()))
+    kinds = {method: setting.kind.__name__ for method, setting in by_method.items()}
+    if len(set(kinds.values())) > 1:
+        raise TypeError(f"the hyperparameter {first.name} is of several types: {kinds}")
+    methods: dict[Any, list[str]] = {}
+    for method, setting in by_method.items():
+        methods.setdefault(setting.default, []).append(method)
+    defaults = "; ".join(f"{default} for {', '.join(names)}" for default, names in methods.items())
+    choices = dict.fromkeys(choice for setting in by_method.values() for choice in setting.choices)
+    return replace(first, default=defaults, choices=tuple(choices))
+
+
+def method_with(name: str, hyperparameters: Given) -> Method[Any]:
+    """Return a method with the hyperparameters that were given.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method, or it has no such hyperparameter.
+    """
+    from fedcof.methods import get_method
+
+    known = settings_of(type(get_method(name)))
+    for lacking in (key for key in hyperparameters if key not in known):
+        options = ", ".join(f"--{key.replace('_', '-')}" for key in known) or "no hyperparameters"
+        raise ValueError(f"the method {name} has no {lacking.replace('_', '-')}; it has {options}")
+    return get_method(name, **hyperparameters)

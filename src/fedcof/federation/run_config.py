@@ -1,0 +1,53 @@
+"""The run configuration of the Flower app, ``[tool.flwr.app.config]``: its keys and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from fedcof.client import Sender
+from fedcof.errors import SettingError
+from fedcof.federation.plan import Plan
+from fedcof.federation.serving import TEXTS, Settings
+from fedcof.methods import METHODS
+from fedcof.settings import setting, settings_of
+from fedcof.training import TrainingGoal, TrainingSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppTraining(TrainingGoal):
+    """What training over SuperNodes has beside `TrainingSettings`; keys begin with ``train-``."""
+
+    timeout: float = setting(3600.0, "Seconds that a round waits for its clients.", above=0)
+
+
+def known_keys() -> dict[str, Any]:
+    """Return every key of the run configuration with its default."""
+    METHODS.load_plugins()
+    known: dict[str, Any] = dict(TEXTS)
+    for cls in (*METHODS.values(), Sender, Plan, Settings):
+        known |= {name: declared.default for name, declared in settings_of(cls).items()}
+    for cls in (TrainingSettings, AppTraining):
+        known |= {f"train_{name}": declared.default for name, declared in settings_of(cls).items()}
+    del known["train_seed"]  # training has the seed of the run
+    return {name.replace("_", "-"): default for name, default in known.items()}
+
+
+def check_keys(config: Iterable[str]) -> None:
+    """Check that every key of a run configuration is one of the app's.
+
+    Raises
+    ------
+    SettingError
+        With the first that is not; near ones are named.
+    """
+    known = known_keys()
+    for key in config:
+        name = key.replace("_", "-")
+        if name not in known:
+            near = (
+                " or ".join(get_close_matches(name, known)) or f"one of {', '.join(sorted(known))}"
+            )
+            raise SettingError(key, f"is no setting of the app; did you mean {near}?")
