@@ -1,7 +1,7 @@
 import pytest
 
+from fedcof.data import Dirichlet
 from fedcof.experiments import EXPERIMENTS, METRICS, get_experiment
-from fedcof.experiments.experiment import Dirichlet
 
 DIMS = {"squeezenet1.1": 512, "mobilenetv2": 1280, "vit-b-16": 768}
 # The one cell that is not the paper's own formula with its own M; see the notes of the overview.
@@ -63,12 +63,14 @@ def test_unknown_name_lists_the_near_ones():
 def test_other_data_set_takes_the_first_grid_and_the_backbone_asked_for():
     experiment = get_experiment("table1").on("pacs", "resnet18")
     assert {(one.dataset, one.backbone) for one in experiment.settings()} == {("pacs", "resnet18")}
-    assert {one.split for one in experiment.settings()} == {Dirichlet(100, 0.1)}
+    assert {one.dealing for one in experiment.settings()} == {Dirichlet(100, 0.1)}
 
 
 def test_data_set_of_the_paper_keeps_its_own_partition():
-    [split] = {one.split for one in get_experiment("table1").on("inat-users-120k", None).settings()}
-    assert split.column == "user"
+    [dealing] = {
+        one.dealing for one in get_experiment("table1").on("inat-users-120k", None).settings()
+    }
+    assert dealing.column == "user"
 
 
 def test_papers_number_is_not_shown_for_another_data_set():

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from fedcof import Fed3R, FedCOF, FedNCM
-from fedcof.data import dirichlet
+from fedcof.data import Dirichlet, dirichlet
 from fedcof.experiments import Dealt, Experiment, Results, collect, evaluate, run
-from fedcof.experiments.experiment import Dirichlet, Grid
+from fedcof.experiments.experiment import Grid
 from fedcof.experiments.participation import appearances, participate
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from fedcof import CCVR, Fed3R, FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
+from fedcof.data import ByColumn, Central, Dirichlet
 from fedcof.errors import FedCOFError
 from fedcof.experiments import Dealt, Experiment, Results, evaluate, run
-from fedcof.experiments.experiment import ByColumn, Central, Dirichlet, Grid, Noise
+from fedcof.experiments.experiment import Grid, Noise
 
 METHODS = (
     FedNCM(),
@@ -20,11 +21,11 @@ METHODS = (
     FedCOFSpherical(0.1),
     CCVR(samples_per_class=20, max_iter=20),
 )
-SPLIT = Dirichlet(12, 0.5)
+DEALING = Dirichlet(12, 0.5)
 
 
-def experiment(methods=METHODS, splits=(SPLIT,), **options):
-    return Experiment("tiny", "", (Grid(("set",), ("net",), splits, methods),), **options)
+def experiment(methods=METHODS, dealings=(DEALING,), **options):
+    return Experiment("tiny", "", (Grid(("set",), ("net",), dealings, methods),), **options)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_row_is_what_the_plain_way_gives(method, features, results):
     run(experiment((method,)), results, lambda *_: features, seeds=2)
     for row in results.rows():
         seed = row["seed"]
-        partition = SPLIT.deal(features.train.labels, {}, seed)
+        partition = DEALING.deal(features.train.labels, {}, seed)
         dealt = Dealt(*features.train[:2], partition, *features.test[:2])
         plain = CCVR(20, 20, seed) if method.name == "ccvr" else method
         expected, _ = evaluate(plain, dealt, seed=seed)
@@ -73,7 +74,7 @@ def count_calls(monkeypatch, owner, name):
 
 def test_one_gram_matrix_serves_all_seeds_and_ridges(features, results, monkeypatch):
     calls = count_calls(monkeypatch, Fed3R, "pool_samples")
-    grid = experiment((Fed3R(0.01), Fed3R(1.0)), (SPLIT, Dirichlet(5, 1.0)))
+    grid = experiment((Fed3R(0.01), Fed3R(1.0)), (DEALING, Dirichlet(5, 1.0)))
     run(grid, results, lambda *_: features, seeds=3)
     assert len(results.rows()) == 12
     assert len(calls) == 1
@@ -115,7 +116,7 @@ def test_more_seeds_add_rows_only(features, results):
 
 
 def test_missing_data_is_skipped_with_its_reason(features, results):
-    grid = Experiment("two", "", (Grid(("here", "gone"), ("net",), (SPLIT,), (FedNCM(),)),))
+    grid = Experiment("two", "", (Grid(("here", "gone"), ("net",), (DEALING,), (FedNCM(),)),))
 
     def load(dataset, backbone):
         if dataset == "gone":
@@ -129,8 +130,8 @@ def test_missing_data_is_skipped_with_its_reason(features, results):
 
 
 def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(features, results):
-    splits = (ByColumn("user"), ByColumn("domain"))
-    run(experiment((FedNCM(),), splits), results, lambda *_: features, seeds=1)
+    dealings = (ByColumn("user"), ByColumn("domain"))
+    run(experiment((FedNCM(),), dealings), results, lambda *_: features, seeds=1)
     assert [row["clients_seen"] for row in results.rows()] == [2]
     [skipped] = results.skipped()["tiny"]
     assert "'user'" in skipped.reason
@@ -140,7 +141,7 @@ def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(feature
 NOISY = Experiment(
     "noisy",
     "",
-    (Grid(("set",), ("net",), (SPLIT,), (FedCOF(),), (None, Noise("double", 2.0))),),
+    (Grid(("set",), ("net",), (DEALING,), (FedCOF(),), (None, Noise("double", 2.0))),),
 )
 
 
@@ -166,7 +167,7 @@ def test_row_is_tidy(features, results):
     [row] = results.rows()
     assert row["experiment"] == "tiny"
     assert (row["dataset"], row["backbone"], row["seed"]) == ("set", "net", 0)
-    assert (row["split"], row["clients"], row["alpha"]) == ("dirichlet", 12, 0.5)
+    assert (row["partition"], row["clients"], row["alpha"]) == ("dirichlet", 12, 0.5)
     assert (row["method"], row["shrinkage"], row["means_per_class"]) == ("fedcof", 0.1, 1)
     assert row["means_received"] == row["num_means"] / 4
     assert row["fingerprint"] == "fingerprint"

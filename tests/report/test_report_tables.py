@@ -1,8 +1,9 @@
 import pytest
 
 from fedcof import FedCOF, FedNCM
+from fedcof.data import Dirichlet
 from fedcof.experiments import EXPERIMENTS, Experiment
-from fedcof.experiments.experiment import Dirichlet, Grid, Paper
+from fedcof.experiments.experiment import Grid, Paper
 from fedcof.report.latex import as_latex
 from fedcof.report.tables import label_title, method_title, number, signed, tabulate
 

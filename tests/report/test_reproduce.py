@@ -76,7 +76,7 @@ def test_a_narrow_terminal_breaks_no_number_and_goes_without_the_differences(
     width, tmp_path, monkeypatch
 ):
     row = {"experiment": "table1", "dataset": "cifar100", "backbone": "squeezenet1.1"}
-    row |= {"split": "dirichlet", "clients": 100, "alpha": 0.1, "method": "fedncm", "seed": 0}
+    row |= {"partition": "dirichlet", "clients": 100, "alpha": 0.1, "method": "fedncm", "seed": 0}
     row |= {"accuracy": 0.41, "formula_bytes": 3_123_500_000, "wire_bytes": 3_123_600_000}
     row |= {"num_means": 2973}
     results = Results(tmp_path)

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedcof.backbones import BACKBONES
-from fedcof.data import ImageSet
+from fedcof.data import Dirichlet, ImageSet
 from fedcof.experiments import (
     EXPERIMENTS,
     Dealt,
@@ -28,7 +28,6 @@ from fedcof.experiments import (
     load_features,
     run,
 )
-from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import Federation
 from fedcof.experiments.training_paper import TrainingGrid, TrainingSetting, short
 from fedcof.methods import CCVR
@@ -57,12 +56,12 @@ class Line:
 
 def small(setting):
     """Few clients, and few virtual features of CCVR."""
-    split, start = setting.split, setting.run.start
-    if isinstance(split, Dirichlet):
-        split = replace(split, clients=20 if setting.run.mode == "prompt" else 8)
+    dealing, start = setting.dealing, setting.run.start
+    if isinstance(dealing, Dirichlet):
+        dealing = replace(dealing, clients=20 if setting.run.mode == "prompt" else 8)
     if isinstance(start, CCVR):
         start = replace(start, samples_per_class=20)
-    return setting._replace(dataset="tiny", split=split, run=replace(setting.run, start=start))
+    return setting._replace(dataset="tiny", dealing=dealing, run=replace(setting.run, start=start))
 
 
 def declared_lines():
@@ -182,7 +181,7 @@ def run_line(tmp_path_factory, patch, seen):
         assert results.skipped()["one line"] == []
         [row] = results.rows()
         train, test = loaded[setting.backbone].train, loaded[setting.backbone].test
-        partition = setting.split.deal(train.labels, train.columns, 0)
+        partition = setting.dealing.deal(train.labels, train.columns, 0)
         dealt = Dealt(train.features, train.labels, partition, test.features, test.labels)
         training = seen[-1] if len(seen) > trained else None
         return Ran(row, training, loaded[setting.backbone], dealt)

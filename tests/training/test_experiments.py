@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fedcof import FedCOF, FedNCM, HeadError, LinearHead
 from fedcof.backbones.torch_backbone import network
 from fedcof.cli import app
-from fedcof.data import ImageSet, Partition
+from fedcof.data import Dirichlet, ImageSet, Partition
 from fedcof.experiments import (
     EXPERIMENTS,
     Experiment,
@@ -25,7 +25,6 @@ from fedcof.experiments import (
     get_experiment,
     run,
 )
-from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import (
     Federation,
     deal_features,
@@ -158,7 +157,7 @@ def probed(rounds):
     """The probing from FedCOF as an experiment of one row on six clients."""
     line = get_experiment("fig_sq_lp").settings()[-1]
     training = replace(line.run.training, rounds=rounds, batch_size=8)
-    setting = line._replace(run=replace(line.run, training=training), split=Dirichlet(6, 1.0))
+    setting = line._replace(run=replace(line.run, training=training), dealing=Dirichlet(6, 1.0))
     return Experiment("probed", "", ((setting,),), seeds=1)
 
 

@@ -12,13 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from fedcof.commands.shared import (
-    PARTITIONS,
-    console,
-    deal_images,
-    errors_for_people,
-    partition_title,
-)
+from fedcof.commands.shared import console, deal_images, errors_for_people
 
 
 class Engine(StrEnum):
@@ -45,7 +39,7 @@ def federate(
     backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "squeezenet1.1",
     partition: Annotated[
         str,
-        typer.Option(help=f"{', '.join(PARTITIONS)}, or a column that names clients, as user."),
+        typer.Option(help="dirichlet, class-wise, iid, or a column that names clients, as user."),
     ] = "dirichlet",
     alpha: Annotated[
         float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
@@ -62,7 +56,7 @@ def federate(
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
     from fedcof.backbones import get
-    from fedcof.data import fashion_mnist
+    from fedcof.data import fashion_mnist, get_dealing
     from fedcof.data.datasets import load
     from fedcof.experiments import evaluate
     from fedcof.methods import get_method
@@ -74,17 +68,9 @@ def federate(
             raise ValueError("Flower is not installed: pip install 'fedcof[flower]'")
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
-        dealt = deal_images(
-            train,
-            test,
-            get(backbone),
-            partition=partition,
-            clients=clients,
-            alpha=alpha,
-            seed=seed,
-        )
+        dealing = get_dealing(partition, train.columns, clients=clients, alpha=alpha)
+        dealt = deal_images(train, test, get(backbone), dealing, seed=seed)
         holders = len(np.unique(dealt.partition.assignment))
-        split = partition_title(partition, alpha)
         start = time.perf_counter()
         with progress_bar("Summarizing", holders, unit="clients") as advance:
             if engine is Engine.SIMULATION:
@@ -104,7 +90,7 @@ def federate(
                         "images": len(dealt.labels),
                         "features": backbone,
                         "clients": holders,
-                        "partition": split,
+                        "partition": dealing.title,
                     },
                     origin=dealt.origin,
                     advance=advance,
@@ -118,7 +104,7 @@ def federate(
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
-        table = Table(title=f"{dataset}, {holders} clients, {split}, seed {seed}")
+        table = Table(title=f"{dataset}, {holders} clients, {dealing.title}, seed {seed}")
         for name, value in {
             "method": method,
             "engine": engine.value,

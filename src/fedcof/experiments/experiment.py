@@ -7,68 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedcof.data import Partition, by_column, dirichlet
+from fedcof.data import Dealing
 from fedcof.methods import Method
 
 Measure = Literal["accuracy", "participation"]
 Figure = Literal["communication", "curves", "rounds"]
-
-
-@dataclass(frozen=True)
-class Dirichlet:
-    """Clients with Dirichlet mixes of classes (the paper's partition)."""
-
-    clients: int = 100
-    alpha: float = 0.1
-
-    def deal(
-        self, labels: NDArray[np.int64], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
-        """Return who holds what."""
-        return dirichlet(labels, self.clients, self.alpha, seed=seed)
-
-
-@dataclass(frozen=True)
-class ByColumn:
-    """A client for every user, or domain, or whatever a column of the data set names."""
-
-    column: str
-
-    def deal(
-        self, labels: NDArray[np.int64], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
-        """Return who holds what.
-
-        Raises
-        ------
-        ValueError
-            If the data set has no such column.
-        """
-        if self.column not in columns:
-            raise ValueError(
-                f"this data set has no column {self.column!r} to deal by; it has "
-                f"{sorted(columns) or 'none'}"
-            )
-        return by_column(columns[self.column])
-
-
-@dataclass(frozen=True)
-class Central:
-    """One client that holds everything."""
-
-    clients: int = 1
-
-    def deal(
-        self, labels: NDArray[np.int64], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
-        """Return who holds what."""
-        return Partition(np.zeros(len(labels), dtype=np.int64), ("all",))
-
-
-Split = Dirichlet | ByColumn | Central
 
 
 @dataclass(frozen=True)
@@ -84,7 +27,7 @@ class Setting(NamedTuple):
 
     dataset: str
     backbone: str
-    split: Split
+    dealing: Dealing
     method: Method[Any]
     noise: Noise | None
 
@@ -93,8 +36,8 @@ class Setting(NamedTuple):
         return {
             "dataset": self.dataset,
             "backbone": self.backbone,
-            "split": type(self.split).__name__.lower(),
-            **asdict(self.split),
+            "partition": self.dealing.name,
+            **asdict(self.dealing),
             "method": self.method.name,
             **asdict(self.method),
             **(asdict(self.noise) if self.noise else {}),
@@ -107,13 +50,13 @@ class Grid:
 
     datasets: tuple[str, ...]
     backbones: tuple[str, ...]
-    splits: tuple[Split, ...]
+    dealings: tuple[Dealing, ...]
     methods: tuple[Method[Any], ...]
     noises: tuple[Noise | None, ...] = (None,)
 
     def __iter__(self) -> Iterator[Setting]:
         """Yield the settings; those of one data set and backbone are neighbours."""
-        axes = (self.datasets, self.backbones, self.splits, self.methods, self.noises)
+        axes = (self.datasets, self.backbones, self.dealings, self.methods, self.noises)
         yield from (Setting(*point) for point in product(*axes))
 
 

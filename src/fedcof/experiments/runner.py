@@ -25,9 +25,10 @@ import sklearn
 
 import fedcof
 from fedcof.client import Sender
+from fedcof.data import Dealing
 from fedcof.errors import FedCOFError, NotRunError, SingularScatterWarning
 from fedcof.experiments.evaluate import Collected, Dealt, collect
-from fedcof.experiments.experiment import Experiment, Noise, Setting, Split
+from fedcof.experiments.experiment import Experiment, Noise, Setting
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.participation import participate
 from fedcof.experiments.results import Histogram, Results, Row, Skipped, partition_name
@@ -88,9 +89,9 @@ class _Source:
 class _Federation:
     """A source that is dealt to clients, and what they send."""
 
-    def __init__(self, source: _Source, split: Split, seed: int) -> None:
+    def __init__(self, source: _Source, dealing: Dealing, seed: int) -> None:
         train, test = source.data.train, source.data.test
-        partition = split.deal(train.labels, train.columns, seed)
+        partition = dealing.deal(train.labels, train.columns, seed)
         self.dealt = Dealt(train.features, train.labels, partition, test.features, test.labels)
         self.source = source
         self.seed = seed
@@ -222,11 +223,11 @@ def run(
     skipped: list[Skipped] = []
     for (dataset, backbone), settings in groupby(experiment.settings(), key=lambda s: s[:2]):
         pending = [
-            ((split, seed), setting)
-            for split, group in groupby(settings, key=lambda setting: setting.split)
-            for of_split in [list(group)]
+            ((dealing, seed), setting)
+            for dealing, group in groupby(settings, key=lambda setting: setting.dealing)
+            for dealt_alike in [list(group)]
             for seed in range(experiment.seeds if seeds is None else seeds)
-            for setting in of_split
+            for setting in dealt_alike
             if row_of(experiment, setting, seed) not in results
         ]
         if not pending:
@@ -236,11 +237,11 @@ def run(
         with or_skip():
             source = _Source(load(dataset, backbone))
             with progress_bar(title, len(pending), unit="runs") as advance:
-                for (split, seed), group in groupby(pending, key=itemgetter(0)):
+                for (dealing, seed), group in groupby(pending, key=itemgetter(0)):
                     with or_skip():
-                        federation = _Federation(source, split, seed)
+                        federation = _Federation(source, dealing, seed)
                         if seed == 0:
-                            name = partition_name({"dataset": dataset} | asdict(split))
+                            name = partition_name({"dataset": dataset} | asdict(dealing))
                             results.keep_histogram(name, federation.histogram())
                         for _, setting in group:
                             with or_skip(), warnings.catch_warnings():

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from fedcof.data import ImageSet
+from fedcof.data import ByColumn, Dealing, Dirichlet, ImageSet
 from fedcof.experiments.evaluate import Dealt
-from fedcof.experiments.experiment import ByColumn, Dirichlet, Experiment, Paper, Split
+from fedcof.experiments.experiment import Experiment, Paper
 from fedcof.experiments.training import (
     Federation,
     on_images,
@@ -77,7 +77,7 @@ class TrainingSetting(NamedTuple):
 
     dataset: str
     backbone: str
-    split: Split
+    dealing: Dealing
     run: Run
     device: str = "cpu"
     short: bool = False
@@ -92,8 +92,8 @@ class TrainingSetting(NamedTuple):
         return {
             "dataset": self.dataset,
             "backbone": self.backbone,
-            "split": type(self.split).__name__.lower(),
-            **asdict(self.split),
+            "partition": self.dealing.name,
+            **asdict(self.dealing),
             **({} if run.start is None else asdict(run.start)),
             **training,
             "pool_size": run.pool_size,
@@ -172,7 +172,7 @@ class TrainingGrid:
     ----------
     datasets, backbones : tuple of str
     runs : tuple of Run
-    splits : tuple of Split
+    dealings : tuple of Dealing
     device : str, default "cpu"
         Where torch trains networks and prompts.
     short : bool, default False
@@ -182,13 +182,13 @@ class TrainingGrid:
     datasets: tuple[str, ...]
     backbones: tuple[str, ...]
     runs: tuple[Run, ...]
-    splits: tuple[Split, ...] = HUNDRED
+    dealings: tuple[Dealing, ...] = HUNDRED
     device: str = "cpu"
     short: bool = False
 
     def __iter__(self) -> Iterator[TrainingSetting]:
         """Yield the settings; those of one data set and backbone are neighbours."""
-        for point in product(self.datasets, self.backbones, self.splits, self.runs):
+        for point in product(self.datasets, self.backbones, self.dealings, self.runs):
             yield TrainingSetting(*point, self.device, self.short)
 
 

@@ -155,7 +155,7 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
 def _is_setting(name: str, row: Row) -> bool:
     from fedcof.experiments import MEASURED
 
-    return name not in MEASURED and name not in ("experiment", "seed", "split")
+    return name not in MEASURED and name not in ("experiment", "seed", "partition")
 
 
 def _value(experiment: Experiment, metric: str, rows: Sequence[Row]) -> Value:

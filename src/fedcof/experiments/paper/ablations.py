@@ -1,6 +1,7 @@
 """One thing changed at a time: clients, heterogeneity, means a client, shrinkage, noise."""
 
-from fedcof.experiments.experiment import Dirichlet, Experiment, Grid, Noise, Paper
+from fedcof.data import Dirichlet
+from fedcof.experiments.experiment import Experiment, Grid, Noise, Paper
 from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET
 from fedcof.methods import FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
 

@@ -1,6 +1,7 @@
 """What the paper's experiments have in common."""
 
-from fedcof.experiments.experiment import ByColumn, Dirichlet, Grid
+from fedcof.data import ByColumn, Dirichlet
+from fedcof.experiments.experiment import Grid
 from fedcof.methods import FedCOF, FedCOFOracle
 
 SQUEEZENET, MOBILENET, VIT = "squeezenet1.1", "mobilenetv2", "vit-b-16"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedcof.experiments.experiment import ByColumn, Dirichlet, Experiment, Grid, Paper
+from fedcof.data import ByColumn, Dirichlet
+from fedcof.experiments.experiment import Experiment, Grid, Paper
 from fedcof.experiments.paper.common import (
     BACKBONES,
     FEDCOF,

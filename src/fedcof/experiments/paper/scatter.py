@@ -1,6 +1,7 @@
 """What the between-class scatter does to the head (sections 4.3 and appendix)."""
 
-from fedcof.experiments.experiment import Central, Dirichlet, Experiment, Grid, Paper
+from fedcof.data import Central, Dirichlet
+from fedcof.experiments.experiment import Experiment, Grid, Paper
 from fedcof.experiments.paper.common import FOUR_SETS, SHRINKAGES, SQUEEZENET
 from fedcof.methods import Fed3R, FedCOF, FedCOFOracle
 
