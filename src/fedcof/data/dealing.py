@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,10 @@ class Dealing(ABC):
     def title(self) -> str:
         """The scheme for people, with its concentration or its column."""
         return self.name
+
+    def columns(self) -> dict[str, Any]:
+        """Return the scheme as columns of a row of results."""
+        return {"partition": self.name, **asdict(self)}
 
     @abstractmethod
     def deal(
