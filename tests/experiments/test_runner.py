@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from fedcof import CCVR, Fed3R, FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
-from fedcof.data import ByColumn, Central, ClassWise, Dirichlet
-from fedcof.errors import FedCOFError, ResultsFormatError
+from fedcof.data import ByColumn, Central, Dirichlet
+from fedcof.errors import FedCOFError
 from fedcof.experiments import (
     Clients,
     Experiment,
     Results,
     SettingGrid,
-    Skipped,
     Source,
     evaluate,
     one_round,
-    partition_name,
     run,
 )
 from fedcof.summaries import ClassMeans
@@ -216,34 +214,3 @@ def test_methods_whose_clients_send_other_things_share_nothing(features, results
     run(experiment((FedCOF(), FedCOF(means_per_class=2))), results, lambda *_: features, seeds=1)
     one, two = [row.measured["num_means"] for row in results.rows()]
     assert one < two
-
-
-def test_rows_of_0_1_0_are_refused_with_the_version(tmp_path):
-    flat = {"experiment": "table1", "dataset": "cifar100", "seed": 0, "accuracy": 0.41}
-    flat |= {"versions": {"fedcof": "0.1.0"}}
-    (tmp_path / "results.jsonl").write_text(json.dumps(flat) + "\n")
-    with pytest.raises(ResultsFormatError, match=r"line 1, was written by fedcof 0\.1\.0.*folder"):
-        Results(tmp_path)
-
-
-def test_skipped_settings_of_0_1_0_are_refused_with_the_version(tmp_path):
-    (tmp_path / "skipped.json").write_text('{"table1": [["cars", "vit-b-16", "not there"]]}')
-    with pytest.raises(ResultsFormatError, match=r"skipped\.json was written by fedcof 0\.1\.0"):
-        Results(tmp_path).skipped()
-
-
-def test_what_is_skipped_replaces_what_the_last_run_of_the_experiment_left(tmp_path):
-    results = Results(tmp_path)
-    first, again = (Skipped("a", None, "set", "net", reason) for reason in ("gone", "broken"))
-    other, short = Skipped("b", None, "set", "net", "gone"), Skipped("a", 2, "set", "net", "gone")
-    for entry in (first, other, short):
-        results.skip(entry.experiment, entry.short_rounds, [entry])
-    results.skip("a", None, [again])
-    assert results.skipped() == [other, short, again]
-    results.skip("a", None, [])
-    assert results.skipped() == [other, short]
-
-
-def test_partitions_of_two_schemes_have_two_names():
-    schemes = (Dirichlet(5, 0.1), ClassWise(5, 0.1), ByColumn("user"))
-    assert len({partition_name({"dataset": "set", **scheme.columns()}) for scheme in schemes}) == 3

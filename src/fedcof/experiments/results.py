@@ -91,11 +91,11 @@ class Results:
             whole = self.path.read_bytes().rpartition(b"\n")[0]
             if whole:
                 whole += b"\n"
+            for number, line in enumerate(whole.splitlines(), start=1):
+                self._keep(json.loads(line), number)
             if len(whole) != self.path.stat().st_size:
                 with self.path.open("r+b") as file:
                     file.truncate(len(whole))
-            for number, line in enumerate(whole.splitlines(), start=1):
-                self._keep(json.loads(line), number)
 
     def _keep(self, saved: dict[str, Any], line: int) -> None:
         if saved.keys() != {"experiment", "seed", "setting", "measured"}:
