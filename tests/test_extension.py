@@ -184,3 +184,25 @@ def test_admission(summaries):
     )
     with pytest.raises(fedcof.SummaryError, match="2 rows for one class, at most 1"):
         Admission(Toy(3)).admit("c0", doubled.to_bytes())
+
+
+def test_experiment_with_its_cache_resumed_and_its_table(tmp_path):
+    from fedcof.data import Dirichlet, FeatureTable
+    from fedcof.experiments import Experiment, FeatureSet, Results, SettingGrid, one_round, run
+    from fedcof.report.tables import tabulate
+
+    features, labels = (np.concatenate(part) for part in zip(*make_clients().values(), strict=True))
+    table = FeatureTable(features, labels, tuple("abc"))
+    methods = Toy(2), Toy(3), Toy(3, share=0.1)
+    grid = SettingGrid(("toys",), ("none",), (Dirichlet(4, 1.0),), one_round(*methods))
+    experiment = Experiment("toys", "", (grid,), metrics=("accuracy", "formula_bytes"))
+    run(experiment, Results(tmp_path), lambda *_: FeatureSet(table, table, ""), seeds=1)
+    rows = Results(tmp_path).rows()
+    sizes = [row.measured["formula_bytes"] for row in rows]
+    assert sizes[0] + 4 * 4 * 5 == sizes[1] == sizes[2]  # one row more of the sketch at 4 clients
+    run(experiment, Results(tmp_path), pytest.fail, seeds=1)
+    assert [line.shown["method"] for line in tabulate(experiment, rows).lines] == [
+        "toy, rank 2, share 0.5",
+        "toy, rank 3, share 0.5",
+        "toy, rank 3, share 0.1",
+    ]

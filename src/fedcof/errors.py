@@ -142,3 +142,7 @@ class NotRunError(FedCOFError):
 
 class NoResultsError(FedCOFError):
     """A folder holds no results of experiments."""
+
+
+class ResultsFormatError(FedCOFError, ValueError):
+    """Results were written by a version of fedcof whose format is not read here."""

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from fedcof.experiments import FeatureSet, Samples
+from fedcof.data import FeatureTable
+from fedcof.experiments import FeatureSet
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +15,6 @@ def features():
         labels = rng.permutation(np.arange(count) % 4)
         points = means[labels] + rng.normal(size=(count, 6))
         domains = np.array(["a", "b"])[rng.integers(2, size=count)]
-        return Samples(points.astype(np.float32), labels, {"domain": domains})
+        return FeatureTable(points.astype(np.float32), labels, tuple("0123"), {"domain": domains})
 
     return FeatureSet(draw(240), draw(100), "fingerprint")

@@ -1,7 +1,8 @@
 import pytest
 
-from fedcof.experiments import EXPERIMENTS, METRICS, get_experiment
-from fedcof.experiments.experiment import Dirichlet
+from fedcof.data import Dirichlet
+from fedcof.experiments import EXPERIMENTS, METRICS, Experiment, get_experiment
+from fedcof.experiments.paper import DECLARED, by_name
 
 DIMS = {"squeezenet1.1": 512, "mobilenetv2": 1280, "vit-b-16": 768}
 # The one cell that is not the paper's own formula with its own M; see the notes of the overview.
@@ -48,6 +49,27 @@ def test_megabytes_of_table1_are_the_formulas_at_the_papers_m():
     assert checked == 57
 
 
+def test_every_declaration_has_a_name_of_its_own():
+    # table_ft and pfpt-table were declared twice, and the later declaration won.
+    assert len(DECLARED) == len(EXPERIMENTS) == 27
+    with pytest.raises(ValueError, match="two experiments are called 'table_1': 'a' and 'b'"):
+        by_name([Experiment("table-1", "a", ()), Experiment("table_1", "b", ())])
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("table_ft", 2 * (2 + 4 + 3)),  # random heads, training-free methods, from their heads
+        ("pfpt-table", 4 * (3 + 2)),
+    ],
+)
+def test_an_experiment_holds_training_and_training_free_rows_side_by_side(name, rows):
+    settings = get_experiment(name).settings()
+    free = [setting.columns() for setting in settings if not setting.procedure.trains]
+    assert len(settings) == rows
+    assert {row["shrinkage"] for row in free if row["method"] == "fedcof"} == {0.1, 1.0}
+
+
 def test_name_may_be_written_with_either_stroke():
     assert get_experiment("fl-g-btw") is get_experiment("fl_g_btw")
     assert get_experiment("ccvr_table").name == "ccvr-table"
@@ -63,12 +85,14 @@ def test_unknown_name_lists_the_near_ones():
 def test_other_data_set_takes_the_first_grid_and_the_backbone_asked_for():
     experiment = get_experiment("table1").on("pacs", "resnet18")
     assert {(one.dataset, one.backbone) for one in experiment.settings()} == {("pacs", "resnet18")}
-    assert {one.split for one in experiment.settings()} == {Dirichlet(100, 0.1)}
+    assert {one.dealing for one in experiment.settings()} == {Dirichlet(100, 0.1)}
 
 
 def test_data_set_of_the_paper_keeps_its_own_partition():
-    [split] = {one.split for one in get_experiment("table1").on("inat-users-120k", None).settings()}
-    assert split.column == "user"
+    [dealing] = {
+        one.dealing for one in get_experiment("table1").on("inat-users-120k", None).settings()
+    }
+    assert dealing.column == "user"
 
 
 def test_papers_number_is_not_shown_for_another_data_set():

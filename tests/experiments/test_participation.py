@@ -2,29 +2,41 @@ import numpy as np
 import pytest
 
 from fedcof import Fed3R, FedCOF, FedNCM
-from fedcof.data import dirichlet
-from fedcof.experiments import Dealt, Experiment, Results, collect, evaluate, run
-from fedcof.experiments.experiment import Dirichlet, Grid
+from fedcof.data import Dirichlet, by_column
+from fedcof.experiments import (
+    Clients,
+    Dealt,
+    Experiment,
+    Participation,
+    Results,
+    SettingGrid,
+    Source,
+    collect,
+    evaluate,
+    run,
+)
 from fedcof.experiments.participation import appearances, participate
 
 
 @pytest.fixture(scope="module")
 def dealt(features):
-    partition = dirichlet(features.train.labels, 20, 0.5, seed=0)
-    return Dealt(*features.train[:2], partition, *features.test[:2])
+    return Clients(Source(features), Dirichlet(20, 0.5), 0).dealt
 
 
 @pytest.mark.parametrize("method", [FedNCM(), Fed3R(), FedCOF(0.1), FedCOF(means_per_class=2)])
 def test_last_round_is_the_single_round_exactly(method, dealt):
     sent = collect(method, dealt, seed=5)
-    last = participate(method, dealt, sent.summaries, seed=5)[-1]
-    expected, _ = evaluate(method, dealt, seed=5)
+    head, rounds = participate(method, sent, dealt, participation=0.3, seed=5)
+    expected, whole = evaluate(method, dealt, seed=5)
+    last = rounds[-1]
+    assert head.weight.tobytes() == whole.weight.tobytes()
     assert last.accuracy == expected.accuracy
     assert last.formula_bytes == expected.formula_bytes
-    assert last.clients_seen == 20
+    assert last.wire_bytes == expected.wire_bytes
+    assert sum(each.clients for each in rounds) == 20
 
 
-def test_every_client_appears_once_and_at_most_the_fraction_a_round():
+def test_every_client_appears_once_and_at_most_the_share_a_round():
     rounds = appearances(100, 0.3, np.random.default_rng(0))
     assert sorted(client for fresh in rounds for client in fresh) == list(range(100))
     assert len(rounds[0]) == 30
@@ -34,19 +46,30 @@ def test_every_client_appears_once_and_at_most_the_fraction_a_round():
 
 def test_bytes_grow_with_the_clients_seen(dealt):
     sent = collect(FedCOF(), dealt)
-    rounds = participate(FedCOF(), dealt, sent.summaries, seed=1)
-    seen = [one.clients_seen for one in rounds]
-    sizes = [one.formula_bytes for one in rounds]
-    assert seen == sorted(seen)
-    assert sizes == sorted(sizes)
-    assert [one.round for one in rounds] == list(range(1, len(rounds) + 1))
+    _, rounds = participate(FedCOF(), sent, dealt, participation=0.3, seed=1)
+    for sizes in (
+        [each.formula_bytes for each in rounds],
+        [each.wire_bytes for each in rounds],
+    ):
+        assert sizes == sorted(sizes)
+    assert [each.number for each in rounds] == list(range(1, len(rounds) + 1))
 
 
 def test_row_holds_the_whole_curve(features, tmp_path):
-    grid = Grid(("set",), ("net",), (Dirichlet(20, 0.5),), (FedCOF(0.1),))
-    experiment = Experiment("curve", "", (grid,), measure="participation")
+    grid = SettingGrid(("set",), ("net",), (Dirichlet(20, 0.5),), (Participation(FedCOF(0.1)),))
+    experiment = Experiment("curve", "", (grid,))
     results = Results(tmp_path)
     run(experiment, results, lambda *_: features, seeds=1)
     [row] = results.rows()
-    assert row["rounds"][-1]["accuracy"] == row["accuracy"]
-    assert row["rounds"][-1]["clients_seen"] == 20
+    assert row.setting["participation"] == 0.3
+    assert row.measured["rounds"][-1]["accuracy"] == row.measured["accuracy"]
+    assert sum(each["clients"] for each in row.measured["rounds"]) == 20
+
+
+def test_first_clients_with_one_class_between_them_have_no_head_yet():
+    features, labels = np.eye(4, dtype=np.float32), np.array([0, 0, 1, 1])
+    dealt = Dealt(features, labels, by_column([*"abcd"]), features, labels)
+    collected = collect(FedNCM(), dealt)
+    _, rounds = participate(FedNCM(), collected, dealt, participation=0.25, seed=0)
+    assert rounds[0].accuracy == 0
+    assert rounds[-1].accuracy > 0

@@ -1,12 +1,24 @@
+import json
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedcof import CCVR, Fed3R, FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
+from fedcof.data import ByColumn, Central, Dirichlet
 from fedcof.errors import FedCOFError
-from fedcof.experiments import Dealt, Experiment, Results, evaluate, run
-from fedcof.experiments.experiment import ByColumn, Central, Dirichlet, Grid, Noise
+from fedcof.experiments import (
+    Clients,
+    Experiment,
+    Results,
+    SettingGrid,
+    Source,
+    evaluate,
+    one_round,
+    run,
+)
+from fedcof.summaries import ClassMeans
 
 METHODS = (
     FedNCM(),
@@ -20,11 +32,13 @@ METHODS = (
     FedCOFSpherical(0.1),
     CCVR(samples_per_class=20, max_iter=20),
 )
-SPLIT = Dirichlet(12, 0.5)
+DEALING = Dirichlet(12, 0.5)
 
 
-def experiment(methods=METHODS, splits=(SPLIT,), **options):
-    return Experiment("tiny", "", (Grid(("set",), ("net",), splits, methods),), **options)
+def experiment(methods=METHODS, dealings=(DEALING,), **options):
+    return Experiment(
+        "tiny", "", (SettingGrid(("set",), ("net",), dealings, one_round(*methods)),), **options
+    )
 
 
 @pytest.fixture
@@ -32,27 +46,26 @@ def results(tmp_path):
     return Results(tmp_path / "runs")
 
 
-def by_method(rows):
-    return {(row["method"], row.get("shrinkage"), row.get("ridge")): row for row in rows}
+def accuracy_of(row):
+    return row.key, row.measured["accuracy"]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_row_is_what_the_plain_way_gives(method, features, results):
     run(experiment((method,)), results, lambda *_: features, seeds=2)
     for row in results.rows():
-        seed = row["seed"]
-        partition = SPLIT.deal(features.train.labels, {}, seed)
-        dealt = Dealt(*features.train[:2], partition, *features.test[:2])
+        seed = row.seed
+        dealt = Clients(Source(features), DEALING, seed).dealt
         plain = CCVR(20, 20, seed) if method.name == "ccvr" else method
         expected, _ = evaluate(plain, dealt, seed=seed)
-        assert row["accuracy"] == expected.accuracy
-        assert row["formula_bytes"] == expected.formula_bytes
-        assert row["wire_bytes"] == expected.wire_bytes
+        assert row.measured["accuracy"] == expected.accuracy
+        assert row.measured["formula_bytes"] == expected.formula_bytes
+        assert row.measured["wire_bytes"] == expected.wire_bytes
 
 
 def test_formula_of_the_paper_holds_to_the_byte(features, results):
     run(experiment((FedNCM(), Fed3R(), FedCOFOracle())), results, lambda *_: features, seeds=1)
-    fedncm, fed3r, oracle = results.rows()
+    fedncm, fed3r, oracle = [row.measured for row in results.rows()]
     means, clients, dim = fedncm["num_means"], fedncm["clients_seen"], 6
     assert fedncm["formula_bytes"] == 4 * means * dim
     assert fed3r["formula_bytes"] == 4 * (means * dim + clients * dim**2)
@@ -63,6 +76,7 @@ def count_calls(monkeypatch, owner, name):
     calls = []
     original = getattr(owner, name)
 
+    @wraps(original)
     def counted(*args, **kwargs):
         calls.append(args)
         return original(*args, **kwargs)
@@ -73,19 +87,18 @@ def count_calls(monkeypatch, owner, name):
 
 def test_one_gram_matrix_serves_all_seeds_and_ridges(features, results, monkeypatch):
     calls = count_calls(monkeypatch, Fed3R, "pool_samples")
-    grid = experiment((Fed3R(0.01), Fed3R(1.0)), (SPLIT, Dirichlet(5, 1.0)))
+    grid = experiment((Fed3R(0.01), Fed3R(1.0)), (DEALING, Dirichlet(5, 1.0)))
     run(grid, results, lambda *_: features, seeds=3)
     assert len(results.rows()) == 12
     assert len(calls) == 1
 
 
 def test_means_of_a_partition_serve_all_methods_and_shrinkages(features, results, monkeypatch):
-    calls = count_calls(monkeypatch, FedCOF, "summarize")
-    calls += count_calls(monkeypatch, FedNCM, "summarize")
+    calls = count_calls(monkeypatch, ClassMeans, "summarize")
     pools = count_calls(monkeypatch, FedCOF, "pool")
     methods = (FedNCM(), *(FedCOF(gamma) for gamma in (0.1, 1.0, 10.0)))
     run(experiment(methods), results, lambda *_: features, seeds=2)
-    assert len(calls) == 0  # FedNCM, the first, made them
+    assert len(calls) == 2 * 12  # FedNCM, the first, made them
     assert len(pools) == 2
 
 
@@ -103,19 +116,22 @@ def test_run_that_was_killed_goes_on_at_the_row_that_it_was_writing(features, re
     again = Results(results.path.parent)
     assert len(again.rows()) == len(METHODS) - 1
     run(experiment(), again, lambda *_: features, seeds=1)
-    measured = [(row["method"], row["accuracy"]) for row in again.rows()]
-    assert measured == [(row["method"], row["accuracy"]) for row in results.rows()]
+    assert [accuracy_of(row) for row in again.rows()] == [
+        accuracy_of(row) for row in results.rows()
+    ]
     assert results.path.read_text().count("\n") == len(METHODS)
 
 
 def test_more_seeds_add_rows_only(features, results):
     run(experiment((FedNCM(),)), results, lambda *_: features, seeds=1)
     run(experiment((FedNCM(),)), results, lambda *_: features, seeds=3)
-    assert [row["seed"] for row in results.rows()] == [0, 1, 2]
+    assert [row.seed for row in results.rows()] == [0, 1, 2]
 
 
 def test_missing_data_is_skipped_with_its_reason(features, results):
-    grid = Experiment("two", "", (Grid(("here", "gone"), ("net",), (SPLIT,), (FedNCM(),)),))
+    grid = Experiment(
+        "two", "", (SettingGrid(("here", "gone"), ("net",), (DEALING,), one_round(FedNCM())),)
+    )
 
     def load(dataset, backbone):
         if dataset == "gone":
@@ -123,37 +139,31 @@ def test_missing_data_is_skipped_with_its_reason(features, results):
         return features
 
     run(grid, results, load, seeds=1)
-    assert [row["dataset"] for row in results.rows()] == ["here"]
-    [skipped] = results.skipped()["two"]
-    assert skipped == ("gone", "net", "gone is not in the folder")
+    assert [row.setting["dataset"] for row in results.rows()] == ["here"]
+    [skipped] = results.skipped("two")
+    assert skipped == ("two", None, "gone", "net", "gone is not in the folder")
 
 
 def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(features, results):
-    splits = (ByColumn("user"), ByColumn("domain"))
-    run(experiment((FedNCM(),), splits), results, lambda *_: features, seeds=1)
-    assert [row["clients_seen"] for row in results.rows()] == [2]
-    [skipped] = results.skipped()["tiny"]
+    dealings = (ByColumn("user"), ByColumn("domain"))
+    run(experiment((FedNCM(),), dealings), results, lambda *_: features, seeds=1)
+    assert [row.measured["clients_seen"] for row in results.rows()] == [2]
+    [skipped] = results.skipped("tiny")
     assert "'user'" in skipped.reason
     assert "domain" in skipped.reason
 
 
-NOISY = Experiment(
-    "noisy",
-    "",
-    (Grid(("set",), ("net",), (SPLIT,), (FedCOF(),), (None, Noise("double", 2.0))),),
-)
-
-
-def test_noise_that_is_not_there_is_skipped_and_the_rest_runs(features, results):
-    run(NOISY, results, lambda *_: features, seeds=1)
-    assert len(results.rows()) == 1
-    assert "noise" in results.skipped()["noisy"][0].reason
+def test_experiment_that_waits_is_skipped_with_what_it_waits_for(features, results):
+    waiting = experiment(waits_for="it waits for the noise on counts")
+    run(waiting, results, pytest.fail)
+    assert results.rows() == []
+    assert [entry.reason for entry in results.skipped("tiny")] == [waiting.waits_for]
 
 
 def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(features, results):
     metrics = ("accuracy", "train_accuracy", "condition_within", "condition_between")
     run(experiment((Fed3R(),), (Central(),), metrics=metrics), results, lambda *_: features)
-    row = results.rows()[0]
+    row = results.rows()[0].measured
     assert 0.5 < row["train_accuracy"] <= 1.0
     x, labels = features.train.features.astype(float), features.train.labels
     within = sum(np.cov(x[labels == c].T) * (np.sum(labels == c) - 1) for c in range(4))
@@ -164,14 +174,25 @@ def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(featur
 def test_row_is_tidy(features, results):
     run(experiment((FedCOF(0.1),)), results, lambda *_: features, seeds=1)
     [row] = results.rows()
-    assert row["experiment"] == "tiny"
-    assert (row["dataset"], row["backbone"], row["seed"]) == ("set", "net", 0)
-    assert (row["split"], row["clients"], row["alpha"]) == ("dirichlet", 12, 0.5)
-    assert (row["method"], row["shrinkage"], row["means_per_class"]) == ("fedcof", 0.1, 1)
-    assert row["means_received"] == row["num_means"] / 4
-    assert row["fingerprint"] == "fingerprint"
-    assert "numpy" in row["versions"]
-    assert row["seconds"] > 0
+    assert (row.experiment, row.seed) == ("tiny", 0)
+    assert row.setting == {
+        "dataset": "set",
+        "backbone": "net",
+        "partition": "dirichlet",
+        "clients": 12,
+        "alpha": 0.5,
+        "method": "fedcof",
+        "shrinkage": 0.1,
+        "scatter": "within",
+        "means_per_class": 1,
+    }
+    measured = row.measured
+    assert measured["means_received"] == measured["num_means"] / 4
+    assert measured["fingerprint"] == "fingerprint"
+    assert "numpy" in measured["versions"]
+    assert measured["seconds"] > 0
+    saved = json.loads(results.path.read_text())
+    assert saved.keys() == {"experiment", "seed", "setting", "measured"}
 
 
 def test_class_counts_of_the_first_clients_are_kept(features, results):
@@ -185,5 +206,11 @@ def test_same_seed_gives_the_same_rows(features, tmp_path):
     for folder in ("one", "two"):
         results = Results(Path(tmp_path / folder))
         run(experiment(), results, lambda *_: features, seeds=2)
-        measured.append([(row["method"], row["seed"], row["accuracy"]) for row in results.rows()])
+        measured.append([accuracy_of(row) for row in results.rows()])
     assert measured[0] == measured[1]
+
+
+def test_methods_whose_clients_send_other_things_share_nothing(features, results):
+    run(experiment((FedCOF(), FedCOF(means_per_class=2))), results, lambda *_: features, seeds=1)
+    one, two = [row.measured["num_means"] for row in results.rows()]
+    assert one < two

@@ -1,15 +1,19 @@
 import pytest
 
-from fedcof import FedCOF, FedNCM
-from fedcof.experiments import EXPERIMENTS, Experiment
-from fedcof.experiments.experiment import Dirichlet, Grid, Paper
+from fedcof import Fed3R, FedCOF, FedNCM
+from fedcof.data import Dirichlet
+from fedcof.experiments import EXPERIMENTS, Experiment, Paper, Row, SettingGrid, one_round
 from fedcof.report.latex import as_latex
 from fedcof.report.tables import label_title, method_title, number, signed, tabulate
 
 EXPERIMENT = Experiment(
     "tiny",
     "A title with 5 % & more",
-    (Grid(("one", "two"), ("net",), (Dirichlet(3, 0.1),), (FedNCM(), FedCOF(0.1))),),
+    (
+        SettingGrid(
+            ("one", "two"), ("net",), (Dirichlet(3, 0.1),), one_round(FedNCM(), FedCOF(0.1))
+        ),
+    ),
     metrics=("accuracy", "formula_bytes"),
     paper=(Paper("accuracy", ("dataset", "method"), {("one", "fedcof"): (50.0, 0.5)}),),
 )
@@ -18,13 +22,12 @@ EXPERIMENT = Experiment(
 @pytest.fixture
 def table():
     rows = [
-        {
-            "experiment": "tiny",
-            **setting.columns(),
-            "seed": seed,
-            "accuracy": 0.40 + 0.02 * seed,
-            "formula_bytes": 2_500_000,
-        }
+        Row(
+            "tiny",
+            seed,
+            setting.columns(),
+            {"accuracy": 0.40 + 0.02 * seed, "formula_bytes": 2_500_000},
+        )
         for setting in EXPERIMENT.settings()
         for seed in (0, 1)
     ]
@@ -64,10 +67,20 @@ def test_cells_say_a_dash_where_the_paper_says_nothing(table):
 
 
 def test_one_seed_has_no_deviation():
-    row = {"experiment": "tiny", **EXPERIMENT.settings()[0].columns(), "seed": 0}
-    table = tabulate(EXPERIMENT, [row | {"accuracy": 0.5, "formula_bytes": 0}])
+    setting = EXPERIMENT.settings()[0].columns()
+    table = tabulate(EXPERIMENT, [Row("tiny", 0, setting, {"accuracy": 0.5, "formula_bytes": 0})])
     assert table.lines[0].values["accuracy"].deviation is None
     assert table.cells(table.lines[0])[-2:] == ["50.0", "0.0"]
+
+
+def test_lines_that_would_read_alike_say_in_what_they_differ():
+    grid = SettingGrid(("one",), ("net",), (Dirichlet(3, 0.1),), one_round(Fed3R(0.1), Fed3R(1.0)))
+    experiment = Experiment("ridges", "", (grid,))
+    rows = [
+        Row("ridges", 0, setting.columns(), {"accuracy": 0.5}) for setting in experiment.settings()
+    ]
+    methods = [line.shown["method"] for line in tabulate(experiment, rows).lines]
+    assert methods == ["Fed3R, ridge 0.1", "Fed3R, ridge 1.0"]
 
 
 def test_method_says_what_tells_it_from_its_neighbours():

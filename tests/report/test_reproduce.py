@@ -6,7 +6,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fedcof.cli import app
-from fedcof.experiments import EXPERIMENTS, Results
+from fedcof.data import Dirichlet
+from fedcof.experiments import EXPERIMENTS, Results, Row
 
 
 def invoke(*arguments, **env):
@@ -24,7 +25,7 @@ def test_rows_of_a_set_of_ones_own(runs):
     lines = (runs / "results.jsonl").read_text().splitlines()
     table1 = [row for row in map(json.loads, lines) if row["experiment"] == "table1"]
     assert len(table1) == 2 * 6
-    assert all(0 <= row["accuracy"] <= 1 for row in table1)
+    assert all(0 <= row["measured"]["accuracy"] <= 1 for row in table1)
 
 
 def test_second_run_prints_the_table_without_running(images, runs):
@@ -37,12 +38,12 @@ def test_second_run_prints_the_table_without_running(images, runs):
     assert (runs / "results.jsonl").read_bytes() == before
 
 
-def test_noise_is_skipped_in_words(images, runs):
+def test_an_experiment_that_waits_says_for_what_and_fails(images, runs):
     options = ("--dataset", f"folder:{images}", "--backbone", "squeezenet1.1", "--seeds", "1")
     result = invoke("perturbed_accuracy", *options, "--out", str(runs))
     assert result.exit_code == 1
     assert "skipped" in result.output
-    assert "noise" in result.output
+    assert "waits for the noise on counts" in " ".join(result.output.split())
 
 
 def test_missing_data_is_skipped_with_the_reason_and_no_number(tmp_path):
@@ -75,12 +76,12 @@ def test_unknown_name_lists_near_ones(arguments, near, tmp_path):
 def test_a_narrow_terminal_breaks_no_number_and_goes_without_the_differences(
     width, tmp_path, monkeypatch
 ):
-    row = {"experiment": "table1", "dataset": "cifar100", "backbone": "squeezenet1.1"}
-    row |= {"split": "dirichlet", "clients": 100, "alpha": 0.1, "method": "fedncm", "seed": 0}
-    row |= {"accuracy": 0.41, "formula_bytes": 3_123_500_000, "wire_bytes": 3_123_600_000}
-    row |= {"num_means": 2973}
+    setting = {"dataset": "cifar100", "backbone": "squeezenet1.1", "method": "fedncm"}
+    setting |= Dirichlet(100, 0.1).columns()
+    measured = {"accuracy": 0.41, "formula_bytes": 3_123_500_000, "wire_bytes": 3_123_600_000}
+    measured |= {"num_means": 2973}
     results = Results(tmp_path)
-    results.append(row)
+    results.append(Row("table1", 0, setting, measured))
     monkeypatch.setattr("fedcof.experiments.run", lambda *options, **named: None)
     terminal = Console(width=width, file=StringIO())
     monkeypatch.setattr("fedcof.commands.reproduce.console", terminal)
@@ -88,3 +89,15 @@ def test_a_narrow_terminal_breaks_no_number_and_goes_without_the_differences(
     shown = terminal.file.getvalue()
     assert all(number in shown for number in ("41.0", "3,123.5", "3,123.6", "2,973"))
     assert ("difference" in shown) == (width == 160)
+
+
+@pytest.mark.parametrize("command", ["reproduce", "report"])
+def test_a_folder_of_0_1_0_is_refused_in_words(command, tmp_path):
+    flat = {"experiment": "table1", "accuracy": 0.41, "versions": {"fedcof": "0.1.0"}}
+    (tmp_path / "results.jsonl").write_text(json.dumps(flat) + "\n")
+    page = ["report", str(tmp_path), "-o", str(tmp_path / "page.html")]
+    arguments = {"reproduce": ["reproduce", "table1", "--out", str(tmp_path)], "report": page}
+    result = CliRunner().invoke(app, arguments[command], env={"COLUMNS": "160"})
+    assert result.exit_code == 1
+    assert "written by fedcof 0.1.0" in " ".join(result.output.split())
+    assert json.loads((tmp_path / "results.jsonl").read_text()) == flat

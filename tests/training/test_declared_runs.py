@@ -16,21 +16,22 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedcof.backbones import BACKBONES
-from fedcof.data import ImageSet
+from fedcof.data import Dirichlet, ImageSet
 from fedcof.experiments import (
     EXPERIMENTS,
     Dealt,
     Experiment,
     FeatureSet,
     Results,
+    Row,
+    Setting,
     evaluate,
     load_features,
     run,
 )
-from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import Federation
-from fedcof.experiments.training_paper import TrainingGrid, TrainingSetting, short
 from fedcof.methods import CCVR
+from fedcof.report.tables import method_title
 from fedcof.training import TrainingSettings, local
 from fedcof.training.exchange import State
 from tiny_networks import save_resnet, save_vit
@@ -50,32 +51,47 @@ DIMS = {"squeezenet1.1": 512, "resnet18": 12, "vit-b-16": 16, "vit-b-32": 16}
 class Line:
     """A line as the paper has it, and as it is run here."""
 
-    declared: TrainingSetting
-    run: TrainingSetting
+    declared: Setting
+    run: Setting
+
+    @property
+    def trained(self):
+        """The declared training, None for a training-free line."""
+        procedure = self.declared.procedure
+        return procedure if procedure.trains else None
+
+    @property
+    def start(self):
+        """The method that is run before the training, or alone."""
+        procedure = self.run.procedure
+        return procedure.start if procedure.trains else procedure.method
 
 
 def small(setting):
     """Few clients, and few virtual features of CCVR."""
-    split, start = setting.split, setting.run.start
-    if isinstance(split, Dirichlet):
-        split = replace(split, clients=20 if setting.run.mode == "prompt" else 8)
-    if isinstance(start, CCVR):
-        start = replace(start, samples_per_class=20)
-    return setting._replace(dataset="tiny", split=split, run=replace(setting.run, start=start))
+    dealing, procedure = setting.dealing, setting.procedure
+    if isinstance(dealing, Dirichlet):
+        prompts = procedure.trains and procedure.mode == "prompt"
+        dealing = replace(dealing, clients=20 if prompts else 8)
+    if procedure.trains and isinstance(procedure.start, CCVR):
+        start = replace(procedure.start, samples_per_class=20)
+        procedure = replace(procedure, start=start)
+    return replace(setting, dataset="tiny", dealing=dealing, procedure=procedure)
 
 
 def declared_lines():
     for experiment in EXPERIMENTS.values():
-        if isinstance(experiment.grids[0], TrainingGrid):
-            cut = short(experiment, ROUNDS).settings()
-            for declared, one in zip(experiment.settings(), cut, strict=True):
-                name = f"{experiment.name}: {declared.dataset}, {declared.run.label}"
-                yield name, Line(declared, small(one))
+        if any(setting.procedure.trains for setting in experiment.settings()):
+            short = experiment.shortened(ROUNDS).settings()
+            for declared, cut in zip(experiment.settings(), short, strict=True):
+                columns = declared.columns()
+                name = f"{experiment.name}: {declared.dataset}, {method_title(columns)}"
+                yield name, Line(declared, small(cut))
 
 
 LINES = dict(declared_lines())
 UNIQUE = {line.run: name for name, line in reversed(LINES.items())}
-TRAINED = [name for setting, name in UNIQUE.items() if setting.run.training]
+TRAINED = [name for setting, name in UNIQUE.items() if setting.procedure.trains]
 
 
 def lines(names):
@@ -95,7 +111,7 @@ class Training:
 class Ran:
     """A line that was run."""
 
-    row: dict
+    row: Row
     training: Training | None
     data: FeatureSet
     dealt: Dealt
@@ -174,13 +190,13 @@ def run_line(tmp_path_factory, patch, seen):
 
     def run_line(setting):
         results = Results(tmp_path_factory.mktemp("runs"))
-        experiment = Experiment("one line", "", ((setting,),), seeds=1)
+        experiment = Experiment("one line", "", ((setting,),), seeds=1, short_rounds=ROUNDS)
         trained = len(seen)
         run(experiment, results, load)
-        assert results.skipped()["one line"] == []
+        assert results.skipped() == []
         [row] = results.rows()
         train, test = loaded[setting.backbone].train, loaded[setting.backbone].test
-        partition = setting.split.deal(train.labels, train.columns, 0)
+        partition = setting.dealing.deal(train.labels, train.columns, 0)
         dealt = Dealt(train.features, train.labels, partition, test.features, test.labels)
         training = seen[-1] if len(seen) > trained else None
         return Ran(row, training, loaded[setting.backbone], dealt)
@@ -201,34 +217,34 @@ def ran(line, run_line, runs):
 
 
 def rounds_of(row, stage):
-    return [one for one in row["rounds"] if one["stage"] == stage]
+    return [each for each in row.measured.get("rounds", []) if each["stage"] == stage]
 
 
 @lines(LINES)
 def test_line_gives_finite_numbers_after_all_of_its_rounds(line, ran):
-    assert 0 <= ran.row["accuracy"] <= 1
-    assert ran.row["method"] == line.declared.run.label
+    assert 0 <= ran.row.measured["accuracy"] <= 1
+    assert ran.row.setting["method"] == line.declared.columns()["method"]
+    if not line.trained:
+        return
     trained = rounds_of(ran.row, "training")[1:]
-    assert len(trained) == (0 if line.declared.run.training is None else ROUNDS)
-    assert all(np.isfinite(one["loss"]) and not one["refused"] for one in trained)
-    assert bool(rounds_of(ran.row, "training-free")) == (line.declared.run.start is not None)
-    assert [one["number"] for one in ran.row["rounds"]] == list(
-        range(0 if line.declared.run.start is None else 1, 1 + ran.row["rounds"][-1]["number"])
-    )
+    assert len(trained) == ROUNDS
+    assert all(np.isfinite(each["loss"]) and not each["refused"] for each in trained)
+    assert bool(rounds_of(ran.row, "training-free")) == (line.start is not None)
+    numbers = [each["number"] for each in ran.row.measured["rounds"]]
+    assert numbers == list(range(0 if line.start is None else 1, 1 + numbers[-1]))
 
 
 @lines(TRAINED)
 def test_training_is_the_declared_one_but_for_the_rounds(line, ran):
-    assert ran.training.settings == replace(line.declared.run.training, rounds=ROUNDS)
-    assert not line.declared.short
-    assert {"probe": 1, "finetune": 10, "prompt": 2}[line.declared.run.mode] <= len(
+    assert ran.training.settings == replace(line.trained.training, rounds=ROUNDS)
+    assert {"probe": 1, "finetune": 10, "prompt": 2}[line.trained.mode] <= len(
         ran.training.states[0]
     )
 
 
 @lines(TRAINED)
 def test_bytes_are_those_of_the_formula(line, ran):
-    declared, dim = line.declared.run, DIMS[line.run.backbone]
+    declared, dim = line.trained, DIMS[line.run.backbone]
     pools = [len(state.get("backbone.prompts", ())) for state in ran.training.states]
     assert pools[0] == (declared.pool_size or 0)
     fixed = CLASSES * dim
@@ -241,8 +257,9 @@ def test_bytes_are_those_of_the_formula(line, ran):
     chosen = max(1, round(declared.training.participation * held))
     free = rounds_of(ran.row, "training-free")
     before = free[-1]["formula_bytes"] if free else 0
-    assert ran.row["formula_bytes"] == before + sum(2 * size * chosen * 4 for size in sizes)
-    assert ran.row["wire_bytes"] > ran.row["formula_bytes"]
+    measured = ran.row.measured
+    assert measured["formula_bytes"] == before + sum(2 * size * chosen * 4 for size in sizes)
+    assert measured["wire_bytes"] > measured["formula_bytes"]
 
 
 def network_size(backbone, ran):
@@ -262,27 +279,23 @@ def test_what_is_trained_moves_in_every_round(line, ran):
         assert len(moved) > len(before) / 2
 
 
-@lines(name for name in TRAINED if LINES[name].run.run.training.strategy == "fedadam")
+@lines(name for name in TRAINED if LINES[name].trained.training.strategy == "fedadam")
 def test_fedadam_steps_by_its_learning_rate_on_the_server(line, ran):
     first, second, *_ = ran.training.states
     moved = np.abs(second["head.weight"] - first["head.weight"])
-    assert 0.1 < moved.max() / line.declared.run.training.server_lr < 5
+    assert 0.1 < moved.max() / line.trained.training.server_lr < 5
 
 
-@lines(name for name in UNIQUE.values() if LINES[name].run.run.start)
+@lines(name for name in UNIQUE.values() if LINES[name].start)
 def test_training_free_rounds_end_with_the_head_of_the_method(line, ran):
-    start = line.run.run.start
-    start = replace(start, seed=0) if isinstance(start, CCVR) else start
-    result, _ = evaluate(start, ran.dealt, seed=0)
-    last = rounds_of(ran.row, "training-free")[-1]
+    result, _ = evaluate(line.start.seeded(0), ran.dealt, seed=0)
+    last = rounds_of(ran.row, "training-free")[-1] if line.trained else ran.row.measured
     assert last["accuracy"] == result.accuracy
     assert last["formula_bytes"] == result.formula_bytes
     assert last["wire_bytes"] == result.wire_bytes
-    if line.declared.run.training is None:
-        assert ran.row["accuracy"] == result.accuracy
 
 
-@lines(name for name in TRAINED if LINES[name].run.run.start)
+@lines(name for name in TRAINED if LINES[name].start)
 def test_training_starts_where_the_head_stands(line, ran):
     start = rounds_of(ran.row, "training")[0]
     assert start["accuracy"] == rounds_of(ran.row, "training-free")[-1]["accuracy"]
@@ -290,12 +303,15 @@ def test_training_starts_where_the_head_stands(line, ran):
 
 
 KINDS = {
-    (one.backbone, one.run.mode, one.run.pretrained, one.run.training.strategy): name
-    for name, one in ((name, LINES[name].run) for name in reversed(TRAINED))
+    (setting.backbone, trained.mode, trained.pretrained, trained.training.strategy): name
+    for name, setting, trained in (
+        (name, LINES[name].run, LINES[name].trained) for name in reversed(TRAINED)
+    )
 }
 
 
 @lines(KINDS.values())
 def test_the_same_seed_gives_the_same_row(line, ran, run_line):
     again = run_line(line.run).row
-    assert {**again, "seconds": 0} == {**ran.row, "seconds": 0}
+    assert again.key == ran.row.key
+    assert {**again.measured, "seconds": 0} == {**ran.row.measured, "seconds": 0}

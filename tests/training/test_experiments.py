@@ -16,17 +16,16 @@ from typer.testing import CliRunner
 from fedcof import FedCOF, FedNCM, HeadError, LinearHead
 from fedcof.backbones.torch_backbone import network
 from fedcof.cli import app
-from fedcof.data import ImageSet, Partition
+from fedcof.data import Dirichlet, FeatureTable, ImageSet, Partition
 from fedcof.experiments import (
-    EXPERIMENTS,
     Experiment,
     FeatureSet,
     Results,
-    Samples,
+    SettingGrid,
+    Training,
     get_experiment,
     run,
 )
-from fedcof.experiments.experiment import Dirichlet
 from fedcof.experiments.training import (
     Federation,
     deal_features,
@@ -36,7 +35,6 @@ from fedcof.experiments.training import (
     training_free_rounds,
     with_temperature,
 )
-from fedcof.experiments.training_paper import TrainingGrid, on_device, short
 from fedcof.training import TrainingSettings, best, load_history
 from fedcof.training.heads import random_head
 
@@ -109,9 +107,8 @@ def test_fine_tuning_from_fedcof_beats_a_random_head_after_the_same_rounds():
 def test_every_experiment_of_training_is_declared_with_sound_settings(name):
     experiment = get_experiment(name)
     settings = experiment.settings()
-    labels = {setting.run.label for setting in settings}
-    told = {cell[1] for paper in experiment.paper for cell in paper.cells}
-    assert told <= labels
+    labels = {setting.columns()["method"] for setting in settings}
+    assert {cell[-1] for paper in experiment.paper for cell in paper.cells} <= labels
     columns = [json.dumps(setting.columns(), sort_keys=True) for setting in settings]
     assert len(set(columns)) == len(columns)
 
@@ -119,7 +116,7 @@ def test_every_experiment_of_training_is_declared_with_sound_settings(name):
 def _features(rng, number, dim=6, classes=3):
     labels = rng.integers(classes, size=number)
     features = rng.normal(size=(number, dim)) + 2 * np.eye(classes, dim)[labels]
-    return Samples(features.astype(np.float32), labels, {})
+    return FeatureTable(features.astype(np.float32), labels, tuple("abc"))
 
 
 def test_an_experiment_runs_with_few_rounds_and_is_not_run_twice(tmp_path):
@@ -128,15 +125,16 @@ def test_an_experiment_runs_with_few_rounds_and_is_not_run_twice(tmp_path):
     declared = get_experiment("fig_sq_lp")
     [grid] = declared.grids
     runs = tuple(
-        replace(one, training=replace(one.training, rounds=2, batch_size=8)) for one in grid.runs
+        replace(each, training=replace(each.training, rounds=2, batch_size=8))
+        for each in grid.procedures
     )
-    small = TrainingGrid(("cifar100",), grid.backbones, runs, (Dirichlet(6, 1.0),))
+    small = SettingGrid(("cifar100",), grid.backbones, (Dirichlet(6, 1.0),), runs)
     experiment = replace(declared, grids=(small,), seeds=1)
     results = Results(tmp_path)
     run(experiment, results, lambda dataset, backbone: data)
     rows = results.rows("fig_sq_lp")
-    assert [row["method"] for row in rows] == [one.label for one in runs]
-    assert all({"accuracy", "wire_bytes", "rounds"} <= row.keys() for row in rows)
+    assert [row.setting["method"] for row in rows] == [each.label for each in runs]
+    assert all({"accuracy", "wire_bytes", "rounds"} <= row.measured.keys() for row in rows)
     run(experiment, results, lambda dataset, backbone: pytest.fail("run again"))
 
 
@@ -147,14 +145,15 @@ def test_fine_tuning_on_a_cpu_is_skipped_and_says_what_it_takes(tmp_path):
     experiment = replace(get_experiment("ccvr-table2").on("cars", None), seeds=1)
     run(experiment, results, lambda dataset, backbone: data)
     assert not results.rows()
-    assert "--device cuda" in results.skipped()["ccvr-table2"][0].reason
+    assert "--device cuda" in results.skipped("ccvr-table2")[0].reason
 
 
 def probed(rounds):
     """The probing from FedCOF as an experiment of one row on six clients."""
     line = get_experiment("fig_sq_lp").settings()[-1]
-    training = replace(line.run.training, rounds=rounds, batch_size=8)
-    setting = line._replace(run=replace(line.run, training=training), split=Dirichlet(6, 1.0))
+    training = replace(line.procedure.training, rounds=rounds, batch_size=8)
+    procedure = replace(line.procedure, training=training)
+    setting = replace(line, procedure=procedure, dealing=Dirichlet(6, 1.0))
     return Experiment("probed", "", ((setting,),), seeds=1)
 
 
@@ -169,9 +168,9 @@ def test_a_run_of_fewer_rounds_is_another_row(load, tmp_path):
     results = Results(tmp_path)
     run(probed(2), results, load)
     run(probed(3), results, load)
-    assert [row["training_rounds"] for row in results.rows()] == [2, 3]
-    assert [row["rounds"][-1]["number"] for row in Results(tmp_path).rows()] == [
-        row["rounds"][-1]["number"] for row in results.rows()
+    assert [row.setting["rounds"] for row in results.rows()] == [2, 3]
+    assert [row.measured["rounds"][-1]["number"] for row in Results(tmp_path).rows()] == [
+        row.measured["rounds"][-1]["number"] for row in results.rows()
     ]
 
 
@@ -186,7 +185,7 @@ def test_a_training_that_was_stopped_goes_on_at_its_checkpoint(load, tmp_path, m
         told.extend([one] if one.stage == "training" else [])
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedcof.experiments.runner._tell", stop)
+        patch.setattr("fedcof.experiments.runner._show_round", stop)
         with pytest.raises(KeyboardInterrupt):
             run(probed(12), stopped, load)
     assert not stopped.rows()
@@ -203,24 +202,25 @@ def test_a_training_that_was_stopped_goes_on_at_its_checkpoint(load, tmp_path, m
     run(probed(12), stopped, load)
     [expected], [row] = whole.rows(), stopped.rows()
     assert len(updates) == 1
-    assert row["rounds"] == expected["rounds"]
+    assert row.measured["rounds"] == expected.measured["rounds"]
     assert not list((tmp_path / "stopped").glob("unfinished-*"))
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_a_short_run_has_a_name_of_its_own_and_no_number_of_the_paper(name):
+def test_a_short_run_has_rows_of_its_own_and_no_number_of_the_paper(name):
     declared = get_experiment(name)
-    cut = short(declared, 2)
-    assert cut.name == f"{name} --rounds 2"
-    assert get_experiment(cut.name) == cut
-    assert cut.paper == ()
-    for one, other in zip(declared.settings(), cut.settings(), strict=True):
-        assert other.short
-        if one.run.training is None:
-            assert one.run == other.run
+    short = declared.shortened(2)
+    assert short.name == declared.name
+    assert short.title == f"{declared.title} (short run)"
+    assert short.paper == ()
+    for whole, cut in zip(declared.settings(), short.settings(), strict=True):
+        assert short.columns(cut)["short_rounds"] == 2
+        assert "short_rounds" not in declared.columns(whole)
+        if whole.procedure.trains:
+            training = whole.procedure.training
+            assert cut.procedure.training == replace(training, rounds=2)
         else:
-            assert replace(other.run.training, rounds=one.run.training.rounds) == one.run.training
-            assert other.run.training.rounds == 2
+            assert cut == whole
 
 
 def test_a_short_run_stands_apart_on_the_terminal_and_on_the_page(images_folder, tmp_path):
@@ -233,18 +233,19 @@ def test_a_short_run_stands_apart_on_the_terminal_and_on_the_page(images_folder,
     assert "training stops after 2 rounds" in said
     assert "paper" not in said
     rows = Results(tmp_path / "runs").rows()
-    assert [row["method"] for row in rows] == [
+    assert [row.setting["method"] for row in rows] == [
         "fedavg-lp",
         "fedncm+fedavg-lp",
         "fed3r+fedavg-lp",
         "fedcof+fedavg-lp",
     ]
-    assert {row["experiment"] for row in rows} == {"fig_sq_lp --rounds 2"}
+    assert {(row.experiment, row.short_rounds) for row in rows} == {("fig_sq_lp", 2)}
     written = ["--paper", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *written]).exit_code == 0
     page = tmp_path / "report.html"
     assert "(short run)" in page.read_text()
-    assert 'id="fig_sq_lp--rounds2"' in page.read_text()
+    assert 'id="fig_sq_lp-rounds-2"' in page.read_text()
+    assert "--rounds 2" in page.read_text()
     assert not list((tmp_path / "paper").iterdir())
 
 
@@ -264,10 +265,17 @@ def test_a_run_that_cannot_be_is_refused(options, text, tmp_path):
     assert text in " ".join(done.output.split())
 
 
-def test_a_device_is_set_on_training_alone():
-    for experiment in EXPERIMENTS.values():
-        moved = on_device(experiment, "cuda")
-        assert {getattr(one, "device", None) for one in moved.settings()} <= {"cuda", None}
+def test_the_device_reaches_the_network(load, tmp_path, monkeypatch):
+    devices = []
+
+    def measure(procedure, clients, execution):
+        devices.append(execution.device)
+        return {"accuracy": 0.0}
+
+    monkeypatch.setattr(Training, "measure", measure)
+    experiment = replace(get_experiment("ccvr-table2").on("cars", None), seeds=1)
+    run(experiment, Results(tmp_path), load, device="cuda")
+    assert devices == ["cuda"] * 4
 
 
 @pytest.fixture

@@ -10,13 +10,7 @@ import typer
 from rich.table import Table
 
 from fedcof.commands.options import Data
-from fedcof.commands.shared import (
-    PARTITIONS,
-    console,
-    deal,
-    errors_for_people,
-    partition_title,
-)
+from fedcof.commands.shared import console, errors_for_people
 
 if TYPE_CHECKING:
     from fedcof.data import ImageSet
@@ -60,7 +54,7 @@ def describe(
     seed: Annotated[int, typer.Option(help="Seeds the partitions.")] = 0,
 ) -> None:
     """Show what a data set is and which files it needs; if it is here, how partitions deal it."""
-    from fedcof.data import datasets, describe_partition
+    from fedcof.data import datasets, dealings, describe_partition
 
     with errors_for_people():
         if ":" not in name:
@@ -84,14 +78,12 @@ def describe(
         headings = ("clients", "means M", "samples a client", "classes a client", "clients a class")
         for heading in headings:
             table.add_column(heading, justify="right")
-        for partition in (*PARTITIONS, *train.columns):
-            dealt = deal(
-                partition, train.labels, train.columns, clients=clients, alpha=alpha, seed=seed
-            )
-            found = describe_partition(train.labels, dealt)
+        for dealing in dealings(train.columns, clients=clients, alpha=alpha).values():
+            partition = dealing.deal(train.labels, train.columns, seed)
+            found = describe_partition(train.labels, partition)
             spreads = (found.samples_per_client, found.classes_per_client, found.clients_per_class)
             table.add_row(
-                partition_title(partition, alpha),
+                dealing.title,
                 f"{found.clients:,}",
                 f"{found.num_means:,}",
                 *(f"{mean:,.1f} ({low:,.0f} to {high:,.0f})" for low, mean, high in spreads),

@@ -28,7 +28,7 @@ def demo(
 ) -> None:
     """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
     from fedcof.backbones import get
-    from fedcof.data import fashion_mnist
+    from fedcof.data import Dirichlet, fashion_mnist
     from fedcof.experiments import evaluate
     from fedcof.methods import get_method
     from fedcof.progress import progress_bar
@@ -37,7 +37,7 @@ def demo(
     with errors_for_people():
         train, test = fashion_mnist(images, seed=seed)
         backbone = get("squeezenet1.1")
-        dealt = deal_images(train, test, backbone, clients=clients, alpha=alpha, seed=seed)
+        dealt = deal_images(train, test, backbone, Dirichlet(clients, alpha), seed=seed)
         results, heads = [], {}
         for name in DEMO_METHODS:
             with progress_bar(f"Summarizing: {name}", clients, unit="clients") as advance:

@@ -20,13 +20,7 @@ from fedcof.commands.options import (
     out_folder,
     with_settings,
 )
-from fedcof.commands.shared import (
-    PARTITIONS,
-    console,
-    deal_images,
-    errors_for_people,
-    partition_title,
-)
+from fedcof.commands.shared import console, deal_images, errors_for_people
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
 from fedcof.settings import settings_of
@@ -49,7 +43,7 @@ def federate(
     partition: Annotated[
         str,
         typer.Option(
-            help=f"{', '.join(PARTITIONS)}; or a column that names clients, such as user."
+            help="dirichlet, class-wise, iid; or a column that names clients, such as user."
         ),
     ] = "dirichlet",
     alpha: Annotated[
@@ -71,7 +65,7 @@ def federate(
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
     from fedcof.backbones import get
-    from fedcof.data import fashion_mnist
+    from fedcof.data import fashion_mnist, get_dealing
     from fedcof.data.datasets import load
     from fedcof.experiments import evaluate
     from fedcof.progress import progress_bar
@@ -87,17 +81,9 @@ def federate(
         Plan(**plan)  # a value out of range is refused before features are extracted
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
-        dealt = deal_images(
-            train,
-            test,
-            get(backbone),
-            partition=partition,
-            clients=clients,
-            alpha=alpha,
-            seed=seed,
-        )
+        dealing = get_dealing(partition, train.columns, clients=clients, alpha=alpha)
+        dealt = deal_images(train, test, get(backbone), dealing, seed=seed)
         holders = len(np.unique(dealt.partition.assignment))
-        split = partition_title(partition, alpha)
         start = time.perf_counter()
         with progress_bar("Summarizing", holders, unit="clients") as advance:
             if engine == "simulation":
@@ -117,7 +103,7 @@ def federate(
                         "images": len(dealt.labels),
                         "features": backbone,
                         "clients": holders,
-                        "partition": split,
+                        "partition": dealing.title,
                     },
                     origin=dealt.origin,
                     advance=advance,
@@ -131,7 +117,7 @@ def federate(
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
-        table = Table(title=f"{dataset}, {holders} clients, {split}, seed {seed}")
+        table = Table(title=f"{dataset}, {holders} clients, {dealing.title}, seed {seed}")
         for name, value in {
             "method": method,
             "engine": engine,

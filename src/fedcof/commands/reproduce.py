@@ -54,7 +54,6 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
     from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
-    from fedcof.experiments.training_paper import on_device, short
     from fedcof.report.tables import tabulate
 
     with errors_for_people():
@@ -68,18 +67,17 @@ def reproduce(
         _check_names(dataset, backbone)
         experiment = get_experiment(name).on(dataset or None, backbone or None)
         if rounds is not None:
-            experiment = short(experiment, rounds)
+            experiment = experiment.shortened(rounds)
         if device != "cpu":
             check_device(device)
-            experiment = on_device(experiment, device)
         results = Results(out)
-        run(experiment, results, partial(load_features, data=data), seeds=seeds)
+        run(experiment, results, partial(load_features, data=data), seeds=seeds, device=device)
         wanted = {(s.dataset, s.backbone) for s in experiment.settings()}
         rows = [
             row
-            for row in results.rows(experiment.name)
-            if (row["dataset"], row["backbone"]) in wanted
-            and (seeds is None or row["seed"] < seeds)
+            for row in results.rows(experiment.name, experiment.short_rounds)
+            if (row.setting["dataset"], row.setting["backbone"]) in wanted
+            and (seeds is None or row.seed < seeds)
         ]
         if rows:
             table = tabulate(experiment, rows)
@@ -89,7 +87,7 @@ def reproduce(
             console.print(shown)
         for note in experiment.notes if rows else ():
             console.print(f"note: {note}", highlight=False)
-        for what in results.skipped()[experiment.name]:
+        for what in results.skipped(experiment.name, experiment.short_rounds):
             error_console.print(
                 f"skipped {what.dataset}, {what.backbone}: {what.reason}", highlight=False
             )

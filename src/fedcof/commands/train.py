@@ -90,7 +90,7 @@ def train(
         check_device(device)
         from fedcof.backbones import BACKBONES, get
         from fedcof.backbones.torch_backbone import network
-        from fedcof.data import datasets, dirichlet
+        from fedcof.data import Dirichlet, datasets
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
         from fedcof.training import best, check_mode, chosen_server_lr
@@ -111,11 +111,9 @@ def train(
             kept = min(classes or len(images.classes), len(images.classes))
             images = subset(images, kept, per_class or len(images), seed=seed)
             test_images = subset(test_images, kept, len(test_images), seed=seed)
-        made_from = None
+        made_from, dealing = None, Dirichlet(clients, alpha)
         if mode == "probe" and backbone in BACKBONES:
-            dealt = deal_images(
-                images, test_images, get(backbone), clients=clients, alpha=alpha, seed=seed
-            )
+            dealt = deal_images(images, test_images, get(backbone), dealing, seed=seed)
             head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = probing(dealt, head)
         else:
@@ -129,7 +127,7 @@ def train(
             if mode == "prompt":
                 PromptedViT(net)  # which says what it needs, before anything is computed
             made_from = None if mode == "probe" else source
-            partition = dirichlet(images.labels, clients, alpha, seed=seed)
+            partition = dealing.deal(images.labels, images.columns, seed)
             total = len(images) + len(test_images)
             with progress_bar("Extracting features", total, unit="images") as advance:
                 dealt = deal_features(

@@ -1,6 +1,16 @@
 """Images, their partition into clients, and the cache of their features."""
 
 from fedcof.data.cache import ImageFeatures, extract_features
+from fedcof.data.dealing import (
+    ByColumn,
+    Central,
+    ClassWise,
+    Dealing,
+    Dirichlet,
+    Iid,
+    dealings,
+    get_dealing,
+)
 from fedcof.data.fashion_mnist import fashion_mnist
 from fedcof.data.images import ImageSet, ImageSource, image_folder, read_image
 from fedcof.data.partition import (
@@ -15,17 +25,25 @@ from fedcof.data.partition import (
 from fedcof.data.tables import FeatureTable, load_table
 
 __all__ = [
+    "ByColumn",
+    "Central",
+    "ClassWise",
+    "Dealing",
+    "Dirichlet",
     "FeatureTable",
+    "Iid",
     "ImageFeatures",
     "ImageSet",
     "ImageSource",
     "Partition",
     "PartitionStatistics",
     "by_column",
+    "dealings",
     "describe_partition",
     "dirichlet",
     "extract_features",
     "fashion_mnist",
+    "get_dealing",
     "hsu_dirichlet",
     "iid",
     "image_folder",

@@ -1,28 +1,50 @@
 """Methods run and measured on data that is dealt to clients."""
 
-from fedcof.experiments.evaluate import Dealt, Result, collect, evaluate
-from fedcof.experiments.experiment import METRICS, Experiment
-from fedcof.experiments.features import FeatureSet, Samples, load_features
+from fedcof.experiments.clients import Clients, Source
+from fedcof.experiments.evaluate import Collected, Dealt, Result, collect, evaluate
+from fedcof.experiments.experiment import (
+    METRICS,
+    Execution,
+    Experiment,
+    Paper,
+    Procedure,
+    Setting,
+    SettingGrid,
+)
+from fedcof.experiments.features import FeatureSet, load_features
+from fedcof.experiments.one_round import OneRound, one_round
 from fedcof.experiments.paper import EXPERIMENTS, get_experiment
-from fedcof.experiments.results import MEASURED, Results, Row, Skipped, partition_name
+from fedcof.experiments.participation import Participation
+from fedcof.experiments.results import Results, Row, Skipped, partition_name
 from fedcof.experiments.runner import run
+from fedcof.experiments.training_procedure import Training
 
 __all__ = [
     "EXPERIMENTS",
-    "MEASURED",
     "METRICS",
+    "Clients",
+    "Collected",
     "Dealt",
+    "Execution",
     "Experiment",
     "FeatureSet",
+    "OneRound",
+    "Paper",
+    "Participation",
+    "Procedure",
     "Result",
     "Results",
     "Row",
-    "Samples",
+    "Setting",
+    "SettingGrid",
     "Skipped",
+    "Source",
+    "Training",
     "collect",
     "evaluate",
     "get_experiment",
     "load_features",
+    "one_round",
     "partition_name",
     "run",
 ]

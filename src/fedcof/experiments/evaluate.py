@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +72,29 @@ class Result:
     server_seconds: float
 
 
-class Collected(NamedTuple):
-    """What arrived at the server, and its size."""
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What arrived at the server.
+
+    Parameters
+    ----------
+    summaries : list of Summary
+    sizes : list of pairs of int
+        Of every summary, the bytes by the paper's formulas and those on the wire.
+    """
 
     summaries: list[Summary]
-    formula_bytes: int
-    wire_bytes: int
+    sizes: list[tuple[int, int]]
+
+    @property
+    def formula_bytes(self) -> int:
+        """What all clients sent, by the paper's formulas."""
+        return sum(formula for formula, _ in self.sizes)
+
+    @property
+    def wire_bytes(self) -> int:
+        """What all clients sent, as it goes over the wire."""
+        return sum(wire for _, wire in self.sizes)
 
 
 def collect(
@@ -99,15 +116,14 @@ def collect(
         Called with 1 after every client.
     """
     sender = Sender(method, seed)
-    summaries, formula_bytes, wire_bytes = [], 0, 0
+    summaries, sizes = [], []
     for client_id, features, labels in dealt:
         sent = sender.send(features, labels, client_id=client_id, origin=dealt.origin)
         if sent is not None:
             summaries.append(from_bytes(sent.data))
-            formula_bytes += sent.formula_bytes
-            wire_bytes += sent.wire_bytes
+            sizes.append((sent.formula_bytes, sent.wire_bytes))
         advance(1)
-    return Collected(summaries, formula_bytes, wire_bytes)
+    return Collected(summaries, sizes)
 
 
 def evaluate(

@@ -2,119 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from fedcof.data import Dealing
+from fedcof.training import Round
 
-from fedcof.data import Partition, by_column, dirichlet
-from fedcof.methods import Method
+if TYPE_CHECKING:
+    from fedcof.experiments.clients import Clients
 
-Measure = Literal["accuracy", "participation"]
 Figure = Literal["communication", "curves", "rounds"]
 
 
 @dataclass(frozen=True)
-class Dirichlet:
-    """Clients with Dirichlet mixes of classes (the paper's partition)."""
+class Execution:
+    """How a procedure is run, and what is asked of it.
 
-    clients: int = 100
-    alpha: float = 0.1
+    Parameters
+    ----------
+    metrics : tuple of str
+        What the experiment shows, keys of `METRICS`: what is costly is measured only if shown.
+    device : str, default "cpu"
+        Where torch computes.
+    checkpoint : Path, optional
+        The file that keeps a training which is not finished.
+    on_round : callable
+        Called after every round.
+    """
 
-    def deal(
-        self, labels: NDArray[np.int64], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
-        """Return who holds what."""
-        return dirichlet(labels, self.clients, self.alpha, seed=seed)
-
-
-@dataclass(frozen=True)
-class ByColumn:
-    """A client for every user, or domain, or whatever a column of the data set names."""
-
-    column: str
-
-    def deal(
-        self, labels: NDArray[np.int64], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
-        """Return who holds what.
-
-        Raises
-        ------
-        ValueError
-            If the data set has no such column.
-        """
-        if self.column not in columns:
-            raise ValueError(
-                f"this data set has no column {self.column!r} to deal by; it has "
-                f"{sorted(columns) or 'none'}"
-            )
-        return by_column(columns[self.column])
+    metrics: tuple[str, ...] = ("accuracy",)
+    device: str = "cpu"
+    checkpoint: Path | None = None
+    on_round: Callable[[Round], None] = lambda _: None
 
 
 @dataclass(frozen=True)
-class Central:
-    """One client that holds everything."""
+class Procedure(ABC):
+    """What is done with the clients' data; its fields are its settings.
 
-    clients: int = 1
+    A new procedure is a new subclass in a file of its own.
+    """
 
-    def deal(
-        self, labels: NDArray[np.int64], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
-        """Return who holds what."""
-        return Partition(np.zeros(len(labels), dtype=np.int64), ("all",))
+    @property
+    def trains(self) -> bool:
+        """Whether it has rounds of training, which a short run cuts."""
+        return False
 
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether all of its rounds would take days on a CPU."""
+        return False
 
-Split = Dirichlet | ByColumn | Central
+    def shortened(self, rounds: int) -> Self:
+        """Return the procedure with at most so many rounds of training."""
+        return self
+
+    @abstractmethod
+    def columns(self) -> dict[str, Any]:
+        """Return the procedure as columns of a row; "method" is what a table calls it."""
+
+    @abstractmethod
+    def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
+        """Run it with the seed of the clients, and return what was measured."""
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Noise on the counts before they leave the client (appendix, privacy)."""
-
-    noise: str
-    epsilon: float
-
-
-class Setting(NamedTuple):
-    """One point of a grid; with a seed, one run."""
+class Setting:
+    """One point of a grid; with a seed, one row of results."""
 
     dataset: str
     backbone: str
-    split: Split
-    method: Method[Any]
-    noise: Noise | None
+    dealing: Dealing
+    procedure: Procedure
 
     def columns(self) -> dict[str, Any]:
         """Return the setting as columns of a row of results."""
-        return {
+        columns = {
             "dataset": self.dataset,
             "backbone": self.backbone,
-            "split": type(self.split).__name__.lower(),
-            **asdict(self.split),
-            "method": self.method.name,
-            **asdict(self.method),
-            **(asdict(self.noise) if self.noise else {}),
+            **self.dealing.columns(),
+            **self.procedure.columns(),
         }
+        columns.pop("seed", None)  # a row has its own
+        return columns
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Everything with everything."""
+class SettingGrid:
+    """Every data set under every backbone, dealt in every way, for every procedure."""
 
     datasets: tuple[str, ...]
     backbones: tuple[str, ...]
-    splits: tuple[Split, ...]
-    methods: tuple[Method[Any], ...]
-    noises: tuple[Noise | None, ...] = (None,)
+    dealings: tuple[Dealing, ...]
+    procedures: tuple[Procedure, ...]
 
     def __iter__(self) -> Iterator[Setting]:
         """Yield the settings; those of one data set and backbone are neighbours."""
-        axes = (self.datasets, self.backbones, self.splits, self.methods, self.noises)
-        yield from (Setting(*point) for point in product(*axes))
+        for point in product(self.datasets, self.backbones, self.dealings, self.procedures):
+            yield Setting(*point)
 
 
 @dataclass(frozen=True)
@@ -126,7 +115,7 @@ class Paper:
     metric : str
         A key of `METRICS`.
     columns : tuple of str
-        Which columns of a row name a cell.
+        Which columns of a setting name a cell.
     cells : mapping of tuple to number or pair of numbers
         In the metric's unit.
     """
@@ -135,9 +124,9 @@ class Paper:
     columns: tuple[str, ...]
     cells: Mapping[tuple[Any, ...], float | tuple[float, float]]
 
-    def find(self, row: Mapping[str, Any]) -> tuple[float, float | None] | None:
-        """Return mean and deviation of the cell that a row belongs to."""
-        cell = self.cells.get(tuple(row.get(column) for column in self.columns))
+    def find(self, setting: Mapping[str, Any]) -> tuple[float, float | None] | None:
+        """Return mean and deviation of the cell that a setting's columns name."""
+        cell = self.cells.get(tuple(setting.get(column) for column in self.columns))
         if cell is None:
             return None
         return cell if isinstance(cell, tuple) else (cell, None)
@@ -153,39 +142,47 @@ class Experiment:
         The paper's label.
     title : str
         What it shows.
-    grids : tuple of Grid
+    grids : tuple of SettingGrid
         What is run. ``--dataset`` of a set that no grid names takes the first.
     paper : tuple of Paper
         The paper's numbers.
     metrics : tuple of str
         What is shown, keys of `METRICS`.
-    measure : {"accuracy", "participation"}
-        The accuracy of the single round, or that after every round of partial participation.
     figure : {"communication", "curves", "rounds"}, optional
         How it is drawn.
     x, lines : str
-        For curves, the column on the x axis and the column that tells the lines apart.
+        For curves, the column on the x axis and the column whose values are the lines.
     seeds : int
         How many; they are 0, 1, 2, ...
     notes : tuple of str
         What a reader has to know.
+    short_rounds : int, optional
+        The rounds of training after which a short run stops; None for the whole experiment.
+    waits_for : str, default ""
+        Why the experiment cannot be run yet.
     """
 
     name: str
     title: str
-    grids: tuple[Grid, ...]
+    grids: tuple[SettingGrid, ...]
     paper: tuple[Paper, ...] = ()
     metrics: tuple[str, ...] = ("accuracy",)
-    measure: Measure = "accuracy"
     figure: Figure | None = None
     x: str = ""
     lines: str = ""
     seeds: int = 5
     notes: tuple[str, ...] = field(default=())
+    short_rounds: int | None = None
+    waits_for: str = ""
 
     def settings(self) -> list[Setting]:
         """Return all points of all grids."""
         return [setting for grid in self.grids for setting in grid]
+
+    def columns(self, setting: Setting) -> dict[str, Any]:
+        """Return a setting's columns; those of a short run are not those of the whole."""
+        short = {} if self.short_rounds is None else {"short_rounds": self.short_rounds}
+        return setting.columns() | short
 
     def on(self, dataset: str | None, backbone: str | None) -> Experiment:
         """Return the experiment on one data set or backbone, be it the paper's or not."""
@@ -196,6 +193,37 @@ class Experiment:
         if backbone is not None:
             grids = tuple(replace(grid, backbones=(backbone,)) for grid in grids)
         return replace(self, grids=grids)
+
+    def shortened(self, rounds: int) -> Experiment:
+        """Return a short run: some rounds of training, everything else as it is declared.
+
+        Its rows are kept apart from those of the whole experiment, and no numbers of the paper
+        stand beside them.
+
+        Raises
+        ------
+        ValueError
+            If the experiment trains nothing.
+        """
+        if not any(setting.procedure.trains for setting in self.settings()):
+            raise ValueError(f"{self.name} trains nothing: there are no rounds to cut")
+        return replace(
+            self,
+            title=f"{self.title} (short run)",
+            grids=tuple(
+                replace(grid, procedures=tuple(p.shortened(rounds) for p in grid.procedures))
+                for grid in self.grids
+            ),
+            paper=(),
+            metrics=("accuracy", "formula_bytes", "wire_bytes", "seconds"),
+            figure=None,
+            seeds=1,
+            notes=(
+                f"A short run: training stops after {rounds} rounds. It shows that all is there "
+                "and works, and what it takes; the accuracies after training say nothing.",
+            ),
+            short_rounds=rounds,
+        )
 
 
 class Metric(NamedTuple):
@@ -217,4 +245,4 @@ METRICS = {
     "condition_within": Metric("condition of G_with", 1.0, ".1e"),
     "condition_between": Metric("condition of G_btw", 1.0, ".1e"),
 }
-"""The measured columns."""
+"""The measured columns that a table can show."""

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedcof import backbones
-from fedcof.data import ImageSet, datasets, extract_features, load_table
+from fedcof.data import FeatureTable, ImageSet, datasets, extract_features, load_table
 from fedcof.progress import progress_bar
-
-
-class Samples(NamedTuple):
-    """Labelled features.
-
-    Parameters
-    ----------
-    features : ndarray of float, shape (n, dim)
-    labels : ndarray of int64, shape (n,)
-    columns : mapping of str to ndarray, shape (n,)
-        What else the data set says of every sample, such as its user or domain.
-    """
-
-    features: NDArray[np.floating[Any]]
-    labels: NDArray[np.int64]
-    columns: Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +17,8 @@ class FeatureSet:
     Beside them stand the images of both, where there are any: what the backbone is trained on.
     """
 
-    train: Samples
-    test: Samples
+    train: FeatureTable
+    test: FeatureTable
     fingerprint: str
     images: tuple[ImageSet, ImageSet] | None = None
 
@@ -62,18 +41,17 @@ def load_features(dataset: str, backbone: str, data: str | None = None) -> Featu
     """
     kind, _, path = dataset.partition(":")
     if kind == "table":
-        tables = load_table(Path(path).expanduser())
-        first, second = (Samples(one.features, one.labels, one.columns) for one in tables)
-        return FeatureSet(first, second, "")
+        return FeatureSet(*load_table(Path(path).expanduser()), "")
     train, test = datasets.load(dataset, data)
     network = backbones.get(backbone)
 
-    def extract(images: ImageSet, part: str) -> tuple[Samples, ImageSet]:
+    def extract(images: ImageSet, part: str) -> tuple[FeatureTable, ImageSet]:
         title = f"Features: {dataset}, {part}, {backbone}"
         with progress_bar(title, len(images), unit="images") as advance:
             found = extract_features(images.images, network, advance=advance)
         kept = images.subset(found.kept)
-        return Samples(found.features, kept.labels, kept.columns), kept
+        return FeatureTable(found.features, kept.labels, kept.classes, kept.columns), kept
 
-    (train_samples, train), (test_samples, test) = extract(train, "train"), extract(test, "test")
-    return FeatureSet(train_samples, test_samples, network.fingerprint[:12], (train, test))
+    train_features, train = extract(train, "train")
+    test_features, test = extract(test, "test")
+    return FeatureSet(train_features, test_features, network.fingerprint[:12], (train, test))

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from fedcof.experiments.evaluate import Dealt
+from fedcof.errors import SummaryError
+from fedcof.experiments.clients import Clients, traffic_of
+from fedcof.experiments.evaluate import Collected, Dealt
+from fedcof.experiments.experiment import Execution, Procedure
+from fedcof.experiments.one_round import traffic_columns
+from fedcof.heads import LinearHead
 from fedcof.methods import Method
 from fedcof.summaries import Summary
-
-FRACTION = 0.3
-"""The clients that appear in a round, in the paper."""
+from fedcof.training import Round
 
 
-@dataclass(frozen=True)
-class Round:
-    """What the server has after a round."""
-
-    round: int
-    clients_seen: int
-    formula_bytes: int
-    accuracy: float
-
-
-def appearances(clients: int, fraction: float, rng: np.random.Generator) -> list[list[int]]:
+def appearances(clients: int, participation: float, rng: np.random.Generator) -> list[list[int]]:
     """Return the clients that appear for the first time, round by round until all were seen."""
-    size = max(1, round(fraction * clients))
+    size = max(1, round(participation * clients))
     unseen, rounds = set(range(clients)), []
     while unseen:
         fresh = unseen.intersection(rng.choice(clients, size, replace=False).tolist())
@@ -39,12 +33,12 @@ def appearances(clients: int, fraction: float, rng: np.random.Generator) -> list
 
 def participate(
     method: Method[Any],
+    collected: Collected,
     dealt: Dealt,
-    summaries: Sequence[Summary],
     *,
+    participation: float,
     seed: int,
-    fraction: float = FRACTION,
-) -> list[Round]:
+) -> tuple[LinearHead, list[Round]]:
     """Solve after every round from all clients seen so far.
 
     A client sends when it first appears. The last round has everything, and the server sorts by
@@ -53,25 +47,81 @@ def participate(
     Parameters
     ----------
     method : Method
+    collected : Collected
+        What the clients send.
     dealt : Dealt
         For its test set.
-    summaries : sequence of Summary
-        What the clients send.
+    participation : float
+        The share of the clients that appear in a round.
     seed : int
         Draws the clients of the rounds.
-    fraction : float
-        Of the clients, that appear in a round.
+
+    Returns
+    -------
+    head : LinearHead
+        From all clients.
+    rounds : list of Round
+        With the accuracy 0 as long as the clients seen hold one class between them.
     """
+    summaries, sizes = collected.summaries, np.array(collected.sizes)
     rng = np.random.default_rng([seed, len(summaries)])
-    seen: list[Summary] = []
+    seen: list[int] = []
     rounds: list[Round] = []
-    for number, fresh in enumerate(appearances(len(summaries), fraction, rng), start=1):
-        seen += [summaries[client] for client in fresh]
-        accuracy = rounds[-1].accuracy if not fresh else _accuracy(method, seen, dealt)
-        formula_bytes = sum(summary.formula_bytes for summary in seen)
-        rounds.append(Round(number, len(seen), formula_bytes, accuracy))
-    return rounds
+    accuracy = 0.0
+    for number, fresh in enumerate(appearances(len(summaries), participation, rng), start=1):
+        seen += fresh
+        if fresh:
+            head = _solve_early(method, [summaries[client] for client in seen])
+            accuracy = 0.0 if head is None else _score(head, dealt)
+        formula_bytes, wire_bytes = sizes[seen].sum(axis=0).tolist()
+        rounds.append(
+            Round(number, "training-free", accuracy, formula_bytes, wire_bytes, len(fresh))
+        )
+    return method.solve(summaries), rounds
 
 
-def _accuracy(method: Method[Any], seen: Sequence[Summary], dealt: Dealt) -> float:
-    return method.solve(seen).score(dealt.test_features, dealt.test_labels)
+def _solve_early(method: Method[Any], summaries: Sequence[Summary]) -> LinearHead | None:
+    """Solve without warnings of few means: more clients are still to come."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return method.solve(summaries)
+        except SummaryError:  # the first clients may hold one class between them
+            return None
+
+
+def _score(head: LinearHead, dealt: Dealt) -> float:
+    return head.score(dealt.test_features, dealt.test_labels)
+
+
+@dataclass(frozen=True)
+class Participation(Procedure):
+    """Rounds in which a share of the clients appears, until all were seen."""
+
+    method: Method[Any]
+    participation: float = 0.3
+
+    def columns(self) -> dict[str, Any]:
+        """Return the method's name and hyperparameters, and the share of the clients."""
+        return {
+            "method": self.method.name,
+            **asdict(self.method),
+            "participation": self.participation,
+        }
+
+    def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
+        """Return the accuracy after every round, and what was sent in all."""
+        method = self.method.seeded(clients.seed)
+        collected = clients.collected(method)
+        _, rounds = participate(
+            method,
+            collected,
+            clients.dealt,
+            participation=self.participation,
+            seed=clients.seed,
+        )
+        return {
+            "accuracy": rounds[-1].accuracy,
+            "rounds": [asdict(each) for each in rounds],
+            **traffic_columns(traffic_of(collected), clients),
+        }

@@ -1,53 +1,68 @@
-"""Rows of results: one tidy file of JSON Lines, to which a run that goes on appends."""
+"""Rows of results: one file of JSON Lines, to which a run that goes on appends."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedcof.experiments.experiment import METRICS
+from fedcof.errors import ResultsFormatError
 from fedcof.files import write_atomically
-
-Row = dict[str, Any]
-"""One seed, method and setting: the setting's columns, then what was measured."""
-
-MEASURED = (
-    *METRICS,
-    "rounds",
-    "clients_seen",
-    "samples",
-    "dim",
-    "fingerprint",
-    "versions",
-)
-"""The columns that do not name a setting."""
-
 
 Histogram = dict[str, dict[str, int]]
 """Samples of every class, by client."""
 
 
-class Skipped(NamedTuple):
-    """Settings that were not run, and why."""
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One experiment's setting and seed, and what was measured.
 
+    Parameters
+    ----------
+    experiment : str
+        The experiment's name.
+    seed : int
+    setting : mapping of str to bool, int, float, str or None
+        The columns that name the setting. With the experiment and the seed they are all that two
+        rows of one run have in common.
+    measured : mapping
+        Empty before the run.
+    """
+
+    experiment: str
+    seed: int
+    setting: Mapping[str, Any]
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """What names the run, as text."""
+        return json.dumps([self.experiment, self.seed, self.setting], sort_keys=True)
+
+    @property
+    def short_rounds(self) -> int | None:
+        """The rounds of a short run, None for a row of the whole experiment."""
+        rounds: int | None = self.setting.get("short_rounds")
+        return rounds
+
+
+class Skipped(NamedTuple):
+    """Settings of an experiment, or of its short run, that were not run, and why."""
+
+    experiment: str
+    short_rounds: int | None
     dataset: str
     backbone: str
     reason: str
 
 
-def partition_name(row: Mapping[str, Any]) -> str:
-    """Return the name of a row's partition, whatever its seed."""
-    columns = ("dataset", "column", "clients", "alpha")
-    return " ".join(f"{row[column]}" for column in columns if row.get(column) is not None)
-
-
-def key(row: Mapping[str, Any]) -> str:
-    """Return what two rows of the same run have in common."""
-    setting = {name: value for name, value in row.items() if name not in MEASURED}
-    return json.dumps(setting, sort_keys=True)
+def partition_name(setting: Mapping[str, Any]) -> str:
+    """Return the name of a setting's partition, whatever its seed."""
+    columns = ("dataset", "partition", "column", "clients", "alpha")
+    return " ".join(f"{setting[name]}" for name in columns if setting.get(name) is not None)
 
 
 class Results:
@@ -59,6 +74,11 @@ class Results:
     ----------
     folder : Path
         Made where it is missing. A last line that a stopped run left half-written is cut off.
+
+    Raises
+    ------
+    ResultsFormatError
+        If the folder holds results in the format of another version.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -71,59 +91,80 @@ class Results:
             whole = self.path.read_bytes().rpartition(b"\n")[0]
             if whole:
                 whole += b"\n"
+            for number, line in enumerate(whole.splitlines(), start=1):
+                self._keep(json.loads(line), number)
             if len(whole) != self.path.stat().st_size:
                 with self.path.open("r+b") as file:
                     file.truncate(len(whole))
-            self._keep(map(json.loads, whole.splitlines()))
 
-    def _keep(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            self._rows[key(row)] = row
+    def _keep(self, saved: dict[str, Any], line: int) -> None:
+        if saved.keys() != {"experiment", "seed", "setting", "measured"}:
+            version = saved.get("versions", {}).get("fedcof", "an unknown version")
+            raise self._other_format(f"{self.path.name}, line {line},", version)
+        row = Row(**saved)
+        self._rows[row.key] = row
 
-    def __contains__(self, setting: Mapping[str, Any]) -> bool:
-        return key(setting) in self._rows
+    def _other_format(self, place: str, version: str) -> ResultsFormatError:
+        return ResultsFormatError(
+            f"{self.path.parent}: {place} was written by fedcof {version}, in a format that this "
+            "version does not read: take another folder, or delete this one and run again"
+        )
 
-    def rows(self, experiment: str | None = None) -> list[Row]:
-        """Return the rows of an experiment, or all."""
-        rows = self._rows.values()
-        return [row for row in rows if experiment in (None, row["experiment"])]
+    def __contains__(self, row: Row) -> bool:
+        return row.key in self._rows
 
-    def skipped(self) -> dict[str, list[Skipped]]:
-        """Return what could not be run in the last run of every experiment."""
-        saved = _read(self._skipped_path)
-        return {name: [Skipped(*entry) for entry in entries] for name, entries in saved.items()}
+    def rows(self, experiment: str | None = None, short_rounds: int | None = None) -> list[Row]:
+        """Return all rows, or those of an experiment: of the whole, or of a short run."""
+        rows = list(self._rows.values())
+        if experiment is None:
+            return rows
+        wanted = experiment, short_rounds
+        return [row for row in rows if (row.experiment, row.short_rounds) == wanted]
 
-    def skip(self, experiment: str, entries: list[Skipped]) -> None:
-        """Keep what could not be run in place of what the last run left."""
-        _write(self._skipped_path, self.skipped() | {experiment: entries})
+    def skipped(
+        self, experiment: str | None = None, short_rounds: int | None = None
+    ) -> list[Skipped]:
+        """Return what could not be run in the last run of all experiments, or of one."""
+        saved: Any = _read(self._skipped_path) or []
+        if isinstance(saved, dict):
+            raise self._other_format(self._skipped_path.name, "0.1.0")
+        entries = [Skipped(**entry) for entry in saved]
+        if experiment is None:
+            return entries
+        wanted = experiment, short_rounds
+        return [entry for entry in entries if (entry.experiment, entry.short_rounds) == wanted]
+
+    def skip(self, experiment: str, short_rounds: int | None, entries: Sequence[Skipped]) -> None:
+        """Keep what could not be run in place of what the last run of the experiment left."""
+        replaced = self.skipped(experiment, short_rounds)
+        others = [entry for entry in self.skipped() if entry not in replaced]
+        _write(self._skipped_path, [entry._asdict() for entry in (*others, *entries)])
 
     def histograms(self) -> dict[str, Histogram]:
         """Return the class counts of the first clients of every partition, by its name."""
-        return _read(self._clients_path)
+        histograms: dict[str, Histogram] = _read(self._clients_path) or {}
+        return histograms
 
     def keep_histogram(self, partition: str, counts: Histogram) -> None:
         """Keep the class counts of the first clients of a partition."""
         _write(self._clients_path, self.histograms() | {partition: counts})
 
-    def checkpoint(self, setting: Mapping[str, Any]) -> Path:
+    def checkpoint(self, row: Row) -> Path:
         """Return the file that keeps the training of a row which is not finished."""
-        name = hashlib.sha256(key(setting).encode()).hexdigest()[:16]
+        name = hashlib.sha256(row.key.encode()).hexdigest()[:16]
         return self.path.with_name(f"unfinished-{name}.safetensors")
 
     def append(self, row: Row) -> None:
         """Add a row, which needs no checkpoint any more."""
         self.checkpoint(row).unlink(missing_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        self._keep([row])
+            file.write(json.dumps(asdict(row)) + "\n")
+        self._rows[row.key] = row
 
 
-def _read(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _write(path: Path, content: object) -> None:
     write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())

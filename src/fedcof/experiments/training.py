@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data import ImageSet, Partition
-from fedcof.errors import SummaryError
 from fedcof.experiments.evaluate import Dealt, collect
-from fedcof.experiments.participation import appearances
+from fedcof.experiments.participation import participate
 from fedcof.heads import LinearHead
 from fedcof.methods import Method
 from fedcof.summaries import ClassMeans, Summary, merge
@@ -48,42 +46,11 @@ def training_free_rounds(
     summaries : list of Summary
         What the clients sent.
     """
-    from fedcof.training import Round
-
-    summaries = collect(method, dealt, seed=settings.seed).summaries
-    sizes = [len(summary.to_bytes()) for summary in summaries]
-    rng = np.random.default_rng([settings.seed, len(summaries)])
-    seen: list[int] = []
-    rounds: list[Round] = []
-    head = None
-    for number, fresh in enumerate(
-        appearances(len(summaries), settings.participation, rng), start=1
-    ):
-        seen += fresh
-        if fresh or head is None:
-            head = _solve(method, [summaries[k] for k in seen])
-        rounds.append(
-            Round(
-                number=number,
-                stage="training-free",
-                accuracy=0.0
-                if head is None
-                else head.score(dealt.test_features, dealt.test_labels),
-                formula_bytes=sum(summaries[k].formula_bytes for k in seen),
-                wire_bytes=sum(sizes[k] for k in seen),
-                clients=len(fresh),
-            )
-        )
-    return method.solve(summaries), rounds, summaries
-
-
-def _solve(method: Method[Any], summaries: Sequence[Summary]) -> LinearHead | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of few means: more clients are still to come
-        try:
-            return method.solve(summaries)
-        except SummaryError:  # the first clients may hold one class between them
-            return None
+    collected = collect(method, dealt, seed=settings.seed)
+    head, rounds = participate(
+        method, collected, dealt, participation=settings.participation, seed=settings.seed
+    )
+    return head, rounds, collected.summaries
 
 
 def deal_features(
@@ -179,7 +146,7 @@ def probing(dealt: Dealt, head: LinearHead) -> Federation:
 
     return Federation(
         model=Classifier(torch.nn.Identity(), head),
-        clients={client_id: samples(*own) for client_id, *own in dealt},
+        clients={client_id: samples(x, y) for client_id, x, y in dealt},
         test=samples(dealt.test_features, dealt.test_labels),
         at_once=True,
     )

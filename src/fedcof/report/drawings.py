@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fedcof.experiments import METRICS, Experiment
 from fedcof.report.figures import Curve, Point, accuracy_vs_communication, curves, rounds
-from fedcof.report.tables import COLUMN_TITLES, Line, Table, method_title, show, words
+from fedcof.report.tables import COLUMN_TITLES, Line, Table, show, words
 
 AXIS_TITLES = {
     "clients": "clients",
@@ -59,11 +59,11 @@ def _point(line: Line) -> Point:
     paper = None
     if accuracy.paper is not None and sent.paper is not None:
         paper = (sent.paper, accuracy.paper)
-    return Point(method_title(line.setting), sent.mean, accuracy.mean, accuracy.deviation, paper)
+    return Point(line.shown["method"], sent.mean, accuracy.mean, accuracy.deviation, paper)
 
 
 def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
-    x, told_apart = experiment.x, experiment.lines
+    x, by = experiment.x, experiment.lines
     others = [
         name
         for name in (
@@ -75,14 +75,14 @@ def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
             "shrinkage",
             "means_per_class",
         )
-        if name not in (x, told_apart) and _varies(table, name)
+        if name not in (x, by) and _varies(table, name)
     ]
     for place, lines in _panels(table, ("dataset", "backbone", *others)):
         drawn = [line for line in lines if line.setting.get(x) is not None]
-        by_line = _group(drawn, lambda line: line.setting.get(told_apart))
+        by_line = _group(drawn, lambda line: line.setting.get(by))
         yield Drawing(
             curves(
-                [_curve(group, x, told_apart) for group in by_line],
+                [_curve(group, x, by) for group in by_line],
                 AXIS_TITLES[x],
                 log=x in _LOG,
             ),
@@ -91,13 +91,13 @@ def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
         )
 
 
-def _curve(lines: Sequence[Line], x: str, told_apart: str) -> Curve:
+def _curve(lines: Sequence[Line], x: str, by: str) -> Curve:
     ordered = sorted(lines, key=lambda line: line.setting[x])
     values = [line.values["accuracy"] for line in ordered]
-    title = AXIS_TITLES.get(told_apart, COLUMN_TITLES.get(told_apart, told_apart))
-    shown = show(told_apart, ordered[0].setting)
+    title = AXIS_TITLES.get(by, COLUMN_TITLES.get(by, by))
+    shown = show(by, ordered[0].setting)
     return Curve(
-        shown if told_apart in ("dataset", "noise") else f"{title}: {shown}",
+        shown if by in ("dataset", "noise") else f"{title}: {shown}",
         [line.setting[x] for line in ordered],
         [value.mean for value in values],
         [value.deviation or 0.0 for value in values],
@@ -120,12 +120,12 @@ def _rounds(experiment: Experiment, table: Table) -> Iterator[Drawing]:
 
 def _progress(line: Line) -> Curve:
     """Average the curves of all seeds; a shorter one stays at its last value."""
-    runs = [[one["accuracy"] / _PERCENT for one in row["rounds"]] for row in line.rows]
+    runs = [[after["accuracy"] / _PERCENT for after in row.measured["rounds"]] for row in line.rows]
     longest = max(map(len, runs))
     padded = np.array([run + [run[-1]] * (longest - len(run)) for run in runs])
     deviation = padded.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(longest)
     return Curve(
-        method_title(line.setting),
+        line.shown["method"],
         list(range(1, longest + 1)),
         padded.mean(axis=0).tolist(),
         deviation.tolist(),

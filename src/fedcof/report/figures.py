@@ -16,7 +16,7 @@ MB = 1e6
 
 INK, GRID = "#1b1f24", "#d5dae0"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#8a6d00", "#5b5fc7", "#56a3d9", "#b03060")
-"""Okabe and Ito's colours, some darkened: told apart by colour-blind eyes, on paper and screen."""
+"""Okabe and Ito's colours, some darkened: distinct to colour-blind readers, on paper and screen."""
 MARKERS = "osD^vP*X"
 
 _SIZE = (4.6, 3.5)

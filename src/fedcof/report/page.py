@@ -15,10 +15,9 @@ from fedcof.experiments import (
     Results,
     Row,
     Skipped,
-    get_experiment,
     partition_name,
 )
-from fedcof.experiments.results import Histogram, key
+from fedcof.experiments.results import Histogram
 from fedcof.report.drawings import Drawing, draw
 from fedcof.report.figures import SERIES, class_histograms
 from fedcof.report.latex import as_latex
@@ -47,7 +46,8 @@ class Section:
     @property
     def anchor(self) -> str:
         """Its place on the page."""
-        return self.name.replace(" ", "")
+        short = self.experiment.short_rounds
+        return self.name if short is None else f"{self.name}-rounds-{short}"
 
     @property
     def title(self) -> str:
@@ -67,6 +67,8 @@ class Section:
             found = {line.setting[option] for line in self.table.lines} if self.table else set()
             if len(found) == 1:
                 words.append(f"--{option} {found.pop()}")
+        if self.experiment.short_rounds is not None:
+            words.append(f"--rounds {self.experiment.short_rounds}")
         return " ".join(words)
 
     @property
@@ -89,7 +91,7 @@ def sections(folders: Sequence[Path]) -> tuple[list[Section], list[Row]]:
         If a folder holds none.
     """
     rows: dict[str, Row] = {}
-    skipped: dict[str, list[Skipped]] = {}
+    skipped: list[Skipped] = []
     histograms: dict[str, Histogram] = {}
     for folder in folders:
         if not (folder / "results.jsonl").exists():
@@ -98,34 +100,40 @@ def sections(folders: Sequence[Path]) -> tuple[list[Section], list[Row]]:
                 f"{folder}"
             )
         results = Results(folder)
-        rows |= {key(row): row for row in results.rows()}
-        skipped |= results.skipped()
+        rows |= {row.key: row for row in results.rows()}
+        skipped += results.skipped()
         histograms |= results.histograms()
     found = []
-    names = {row["experiment"] for row in rows.values()} | skipped.keys()
-    short_runs = sorted(name for name in names if " --rounds " in name)
-    for experiment in map(get_experiment, (*EXPERIMENTS, *short_runs)):
-        mine = [row for row in rows.values() if row["experiment"] == experiment.name]
-        if mine or experiment.name in skipped:
-            table = tabulate(experiment, mine) if mine else None
-            drawings = draw(experiment, table) if table else []
-            drawings += _client_drawings(mine, histograms)
-            found.append(Section(experiment, table, drawings, skipped.get(experiment.name, [])))
+    for experiment in _experiments([*rows.values(), *skipped]):
+        place = experiment.name, experiment.short_rounds
+        mine = [row for row in rows.values() if (row.experiment, row.short_rounds) == place]
+        not_run = [entry for entry in skipped if (entry.experiment, entry.short_rounds) == place]
+        table = tabulate(experiment, mine) if mine else None
+        drawings = draw(experiment, table) if table else []
+        drawings += _client_drawings(mine, histograms)
+        found.append(Section(experiment, table, drawings, list(dict.fromkeys(not_run))))
     return found, list(rows.values())
+
+
+def _experiments(entries: Sequence[Row | Skipped]) -> list[Experiment]:
+    """Return the experiments that rows or skipped settings are of, the short runs last."""
+    there = {(entry.experiment, entry.short_rounds) for entry in entries}
+    whole = [experiment for name, experiment in EXPERIMENTS.items() if (name, None) in there]
+    short = sorted((name, rounds) for name, rounds in there if rounds and name in EXPERIMENTS)
+    return whole + [EXPERIMENTS[name].shortened(rounds) for name, rounds in short]
 
 
 def _client_drawings(rows: Sequence[Row], histograms: dict[str, Histogram]) -> list[Drawing]:
     """Draw who holds what in an experiment's first partition that was not drawn before."""
     for row in rows:
-        counts = histograms.pop(partition_name(row), None)
-        if counts and row["clients_seen"] > 1:
+        counts = histograms.pop(partition_name(row.setting), None)
+        clients = row.measured["clients_seen"]
+        if counts and clients > 1:
             classes = 1 + max(int(label) for held in counts.values() for label in held)
             figure = class_histograms(counts, classes)
-            some = len(counts) < row["clients_seen"]
-            shown = f"the first {len(counts)} clients" if some else "the clients"
-            place = ", ".join(
-                said for column in ("dataset", "clients", "alpha") if (said := words(column, row))
-            )
+            shown = f"the first {len(counts)} clients" if len(counts) < clients else "the clients"
+            columns = ("dataset", "clients", "alpha")
+            place = ", ".join(filter(None, (words(column, row.setting) for column in columns)))
             return [Drawing(figure, f"What {shown} hold: {place}, seed 0.")]
     return []
 
@@ -143,7 +151,9 @@ def render(folders: Sequence[Path], title: str) -> str:
         for number, drawing in enumerate(section.drawings):
             svg = inline_svg(drawing.figure, f"{section.anchor}-{number}", drawing.caption)
             section.figures.append({"svg": svg, "caption": drawing.caption})
-    versions = {", ".join(f"{name} {v}" for name, v in row["versions"].items()) for row in rows}
+    versions = {
+        ", ".join(f"{name} {v}" for name, v in row.measured["versions"].items()) for row in rows
+    }
     environment = Environment(
         loader=PackageLoader("fedcof.report", "."),
         autoescape=True,
@@ -173,7 +183,7 @@ def write_for_paper(folders: Sequence[Path], target: Path) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     written = []
     for section in sections(folders)[0]:
-        if section.name not in EXPERIMENTS:
+        if section.experiment.short_rounds is not None:
             continue
         if section.table is not None:
             path = target / f"{section.name}.tex"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,6 @@ COLUMN_TITLES = {
     "method": "method",
 }
 """The columns of a setting, in the order in which they are shown."""
-
-_SERVER_DRAWS = ("samples_per_class", "max_iter", "ridge")
 
 
 @dataclass(frozen=True)
@@ -118,11 +117,10 @@ class Table:
 
 def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
     """Group the rows of an experiment by setting and set them beside the paper's numbers."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    names = list(dict.fromkeys(name for row in rows for name in row if _is_setting(name, row)))
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
-    settings = [dict(zip(names, group, strict=True)) for group in groups]
+        groups.setdefault(json.dumps(row.setting, sort_keys=True), []).append(row)
+    settings = [group[0].setting for group in groups.values()]
     columns = tuple(
         column
         for column in COLUMN_TITLES
@@ -136,15 +134,17 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
     lines = [
         Line(
             setting=setting,
-            shown={column: show(column, setting) for column in columns},
+            shown=shown,
             values={
                 metric: _value(experiment, metric, group)
                 for metric in experiment.metrics
-                if metric in group[0]
+                if metric in group[0].measured
             },
             rows=group,
         )
-        for setting, group in zip(settings, groups.values(), strict=True)
+        for setting, shown, group in zip(
+            settings, _shown(settings, columns), groups.values(), strict=True
+        )
     ]
     with_paper = frozenset(
         metric for line in lines for metric, value in line.values.items() if value.paper is not None
@@ -152,19 +152,26 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
     return Table(columns, common, experiment.metrics, with_paper, lines)
 
 
-def _is_setting(name: str, row: Row) -> bool:
-    from fedcof.experiments import MEASURED
-
-    return name not in MEASURED and name not in ("experiment", "seed", "split")
+def _shown(settings: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, str]]:
+    """Return the cells of every line; if two lines have the same, the method says what differs."""
+    shown = [{column: show(column, setting) for column in columns} for setting in settings]
+    for cells in shown:
+        same = [index for index, other in enumerate(shown) if other == cells]
+        names = dict.fromkeys(name for index in same for name in settings[index])
+        differing = [
+            name for name in names if len({settings[index].get(name) for index in same}) > 1
+        ]
+        for index in same if differing else ():
+            details = [f"{name} {settings[index].get(name)}" for name in differing]
+            shown[index] = cells | {"method": ", ".join([cells["method"], *details])}
+    return shown
 
 
 def _value(experiment: Experiment, metric: str, rows: Sequence[Row]) -> Value:
     unit = METRICS[metric].unit
-    values = [row[metric] / unit for row in rows]
-    paper = next(
-        (cell for one in experiment.paper if one.metric == metric if (cell := one.find(rows[0]))),
-        (None, None),
-    )
+    values = [row.measured[metric] / unit for row in rows]
+    cells = (paper.find(rows[0].setting) for paper in experiment.paper if paper.metric == metric)
+    paper = next((cell for cell in cells if cell is not None), (None, None))
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return Value(statistics.fmean(values), deviation, *paper)
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedcof.experiments.experiment import ByColumn, Dirichlet, Experiment, Grid, Paper
+from fedcof.data import ByColumn, Dirichlet
+from fedcof.experiments.experiment import Experiment, Paper, SettingGrid
+from fedcof.experiments.one_round import one_round
 from fedcof.experiments.paper.common import (
     BACKBONES,
     FEDCOF,
@@ -14,7 +16,8 @@ from fedcof.experiments.paper.common import (
     SQUEEZENET,
     heterogeneous,
 )
-from fedcof.methods import CCVR, Fed3R, FedCOF, FedCOFOracle, FedNCM
+from fedcof.experiments.participation import Participation
+from fedcof.methods import CCVR, Fed3R, FedCOF, FedCOFOracle, FedNCM, Method
 
 # Accuracy, its deviation and megabytes for each of the three backbones.
 _TABLE1: dict[tuple[str, str], tuple[tuple[float, float, float], ...]] = {
@@ -115,8 +118,15 @@ intro = Experiment(
     name="intro",
     title="Accuracy against communication on the users of iNaturalist",
     grids=(
-        Grid((INAT,), (MOBILENET,), (ByColumn("user"),), (FedNCM(), Fed3R(), *FEDCOF)),
-        Grid(FOUR_SETS[:1], (MOBILENET,), (Dirichlet(100, 0.1),), (FedNCM(), Fed3R(), *FEDCOF)),
+        SettingGrid(
+            (INAT,), (MOBILENET,), (ByColumn("user"),), one_round(FedNCM(), Fed3R(), *FEDCOF)
+        ),
+        SettingGrid(
+            FOUR_SETS[:1],
+            (MOBILENET,),
+            (Dirichlet(100, 0.1),),
+            one_round(FedNCM(), Fed3R(), *FEDCOF),
+        ),
     ),
     metrics=("accuracy", "formula_bytes", "wire_bytes"),
     paper=_accuracy_and_bytes(_TABLE1),
@@ -128,11 +138,11 @@ feature_shift = Experiment(
     name="table_feature_shift",
     title="Feature shift: a client a domain",
     grids=(
-        Grid(
+        SettingGrid(
             ("domainnet",),
             (MOBILENET,),
             (ByColumn("domain"),),
-            (
+            one_round(
                 FedNCM(),
                 Fed3R(),
                 *(FedCOF(s, means_per_class=m) for m in (1, 2, 10) for s in (0.1, 1.0)),
@@ -167,90 +177,19 @@ feature_shift = Experiment(
     figure="communication",
 )
 
-resnet = Experiment(
-    name="table_ft",
-    title="Training-free methods with ResNet-18",
-    grids=(
-        Grid(
-            ("cifar100", "imagenet-r"),
-            ("resnet18",),
-            (Dirichlet(100, 0.1),),
-            (FedNCM(), Fed3R(), *FEDCOF),
-        ),
-    ),
-    metrics=("accuracy", "formula_bytes", "wire_bytes"),
-    paper=(
-        Paper(
-            "accuracy",
-            ("dataset", "backbone", "method"),
-            {
-                ("cifar100", "resnet18", "fedncm"): 53.8,
-                ("cifar100", "resnet18", "fed3r"): 63.5,
-                ("cifar100", "resnet18", "fedcof"): 63.3,
-                ("imagenet-r", "resnet18", "fedncm"): 37.2,
-                ("imagenet-r", "resnet18", "fed3r"): 45.9,
-                ("imagenet-r", "resnet18", "fedcof"): 46.4,
-            },
-        ),
-        Paper(
-            "formula_bytes",
-            ("dataset", "backbone", "method"),
-            {
-                ("cifar100", "resnet18", "fedncm"): 5.9,
-                ("cifar100", "resnet18", "fed3r"): 110.2,
-                ("cifar100", "resnet18", "fedcof"): 5.9,
-                ("imagenet-r", "resnet18", "fedncm"): 7.1,
-                ("imagenet-r", "resnet18", "fed3r"): 111.9,
-                ("imagenet-r", "resnet18", "fedcof"): 7.1,
-            },
-        ),
-    ),
-    notes=("The rows of the table that train are not part of this experiment.",),
-)
-
-prompt_tuning = Experiment(
-    name="pfpt-table",
-    title="FedCOF with ViT-B/32, the row beside federated prompt tuning",
-    grids=(Grid(FOUR_SETS, ("vit-b-32",), (Dirichlet(100, 0.1),), FEDCOF),),
-    metrics=("accuracy", "formula_bytes", "wire_bytes"),
-    paper=(
-        Paper(
-            "accuracy",
-            ("dataset", "backbone"),
-            {
-                ("cifar100", "vit-b-32"): (75.3, 0.1),
-                ("imagenet-r", "vit-b-32"): (54.9, 0.2),
-                ("cub200", "vit-b-32"): (65.0, 0.1),
-                ("cars", "vit-b-32"): (50.4, 0.1),
-            },
-        ),
-        Paper(
-            "formula_bytes",
-            ("dataset", "backbone"),
-            {
-                ("cifar100", "vit-b-32"): 8.9,
-                ("imagenet-r", "vit-b-32"): 10.7,
-                ("cub200", "vit-b-32"): 7.2,
-                ("cars", "vit-b-32"): 8.1,
-            },
-        ),
-    ),
-    seeds=3,
-    notes=("The rows of the table that train are not part of this experiment.",),
-)
+_FAST: tuple[Method[Any], ...] = (FedNCM(), Fed3R(), *FEDCOF)
 
 participation = Experiment(
     name="participation",
     title="Partial participation: 30 % of the clients a round until all were seen",
     grids=(
-        Grid(
+        SettingGrid(
             ("imagenet-r", "cub200", "cars"),
             (SQUEEZENET,),
             (Dirichlet(100, 0.1),),
-            (FedNCM(), Fed3R(), *FEDCOF),
+            tuple(Participation(method, 0.3) for method in _FAST),
         ),
     ),
-    measure="participation",
     metrics=("accuracy", "formula_bytes"),
     figure="rounds",
     seeds=3,
@@ -266,7 +205,5 @@ EXPERIMENTS = (
     ccvr,
     intro,
     feature_shift,
-    resnet,
-    prompt_tuning,
     participation,
 )

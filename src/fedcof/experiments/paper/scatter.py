@@ -1,14 +1,16 @@
 """What the between-class scatter does to the head (sections 4.3 and appendix)."""
 
-from fedcof.experiments.experiment import Central, Dirichlet, Experiment, Grid, Paper
+from fedcof.data import Central, Dirichlet
+from fedcof.experiments.experiment import Experiment, Paper, SettingGrid
+from fedcof.experiments.one_round import one_round
 from fedcof.experiments.paper.common import FOUR_SETS, SHRINKAGES, SQUEEZENET
 from fedcof.methods import Fed3R, FedCOF, FedCOFOracle
 
-_CENTRAL = Grid(
+_CENTRAL = SettingGrid(
     FOUR_SETS,
     (SQUEEZENET,),
     (Central(),),
-    (Fed3R(), FedCOFOracle(0.0), *(FedCOFOracle(shrinkage) for shrinkage in SHRINKAGES)),
+    one_round(Fed3R(), FedCOFOracle(0.0), *(FedCOFOracle(shrinkage) for shrinkage in SHRINKAGES)),
 )
 _TEST_ACCURACY = Paper(
     "accuracy",
@@ -91,14 +93,16 @@ federated = Experiment(
     name="fl_g_btw",
     title="Within-class, between-class and both scatters in the federation",
     grids=(
-        Grid(
+        SettingGrid(
             FOUR_SETS,
             (SQUEEZENET,),
             (Dirichlet(100, 0.1),),
-            tuple(
-                FedCOF(shrinkage, scatter=scatter)
-                for scatter in ("between", "both", "within")
-                for shrinkage in SHRINKAGES
+            one_round(
+                *(
+                    FedCOF(shrinkage, scatter=scatter)
+                    for scatter in ("between", "both", "within")
+                    for shrinkage in SHRINKAGES
+                )
             ),
         ),
     ),

@@ -1,0 +1,46 @@
+"""The paper's main procedure: every client sends once, in one round."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcof.experiments.clients import Clients, Traffic
+from fedcof.experiments.experiment import Execution, Procedure
+from fedcof.methods import Method
+
+
+@dataclass(frozen=True)
+class OneRound(Procedure):
+    """All clients send in one round, and the server solves."""
+
+    method: Method[Any]
+
+    def columns(self) -> dict[str, Any]:
+        """Return the method's name and its hyperparameters."""
+        return {"method": self.method.name, **asdict(self.method)}
+
+    def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
+        """Return accuracy and traffic, and what else the experiment shows."""
+        method, dealt = self.method.seeded(clients.seed), clients.dealt
+        pooled, traffic = clients.pooled(method)
+        head = method.fit(pooled)
+        measured: dict[str, Any] = {"accuracy": head.score(dealt.test_features, dealt.test_labels)}
+        if "train_accuracy" in execution.metrics:
+            measured["train_accuracy"] = head.score(dealt.features, dealt.labels)
+        if "condition_within" in execution.metrics:
+            measured |= clients.source.conditions()
+        return measured | traffic_columns(traffic, clients)
+
+
+def one_round(*methods: Method[Any]) -> tuple[OneRound, ...]:
+    """Return a procedure for each of some methods."""
+    return tuple(OneRound(method) for method in methods)
+
+
+def traffic_columns(traffic: Traffic, clients: Clients) -> dict[str, Any]:
+    """Return what was sent, as measured columns."""
+    classes = len(np.unique(clients.dealt.labels))
+    return {**traffic._asdict(), "means_received": traffic.num_means / classes}

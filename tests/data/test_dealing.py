@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from fedcof.data import (
+    ByColumn,
+    Central,
+    ClassWise,
+    Dirichlet,
+    Iid,
+    dealings,
+    dirichlet,
+    get_dealing,
+    hsu_dirichlet,
+    iid,
+)
+
+LABELS = np.repeat([0, 1, 2], 20)
+COLUMNS = {"user": np.arange(60) % 7}
+
+
+@pytest.mark.parametrize(
+    ("dealing", "expected"),
+    [
+        (Dirichlet(5, 0.5), dirichlet(LABELS, 5, 0.5, seed=3)),
+        (ClassWise(5, 0.5), hsu_dirichlet(LABELS, 5, 0.5, seed=3)),
+        (Iid(5), iid(60, 5, seed=3)),
+    ],
+)
+def test_scheme_deals_as_its_function(dealing, expected):
+    dealt = dealing.deal(LABELS, COLUMNS, 3)
+    assert dealt.client_ids == expected.client_ids
+    np.testing.assert_array_equal(dealt.assignment, expected.assignment)
+
+
+def test_column_gives_a_client_for_every_value():
+    assert len(ByColumn("user").deal(LABELS, COLUMNS, 0).client_ids) == 7
+
+
+def test_column_that_is_not_there_is_named_with_those_that_are():
+    with pytest.raises(ValueError, match="no column 'site' to deal by; it has user"):
+        ByColumn("site").deal(LABELS, COLUMNS, 0)
+    with pytest.raises(ValueError, match="it has no columns"):
+        ByColumn("site").deal(LABELS, {}, 0)
+
+
+def test_central_has_one_client_with_everything():
+    [(_, rows)] = Central().deal(LABELS, {}, 0)
+    assert len(rows) == 60
+    assert Central().clients == 1
+
+
+def test_names_of_the_command_line():
+    known = dealings(["user", "iid"], clients=4, alpha=0.2)
+    assert known == {
+        "dirichlet": Dirichlet(4, 0.2),
+        "class-wise": ClassWise(4, 0.2),
+        "iid": Iid(4),
+        "user": ByColumn("user"),
+    }
+    assert [dealing.title for dealing in known.values()] == [
+        "Dirichlet 0.2",
+        "class-wise 0.2",
+        "iid",
+        "by user",
+    ]
+    assert get_dealing("user", ["user"]) == ByColumn("user")
+
+
+def test_name_that_there_is_not_is_refused_with_those_that_there_are():
+    with pytest.raises(ValueError, match="'site'; there are dirichlet, class-wise, iid, user"):
+        get_dealing("site", ["user"])
