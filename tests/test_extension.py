@@ -169,6 +169,36 @@ def test_a_setting_out_of_range_is_refused_by_name():
         Toy(rank=0)
 
 
+def test_the_command_line(tmp_path):
+    from typer.testing import CliRunner
+
+    from fedcof.cli import app
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path)])
+
+    (features, labels), *_ = make_clients().values()
+    np.savez(tmp_path / "site.npz", features=features, labels=labels)
+    done = run("summarize", tmp_path / "site.npz", "--method", "toy", "--rank", 3)
+    assert done.exit_code == 0, done.output
+    assert "--rank must be" in run("summarize", "x.npz", "--method", "toy", "--rank", 0).output
+    assert run("summarize", "x.npz", "--method", "toy", "--share", 0.1).exit_code == 2
+    done = run("solve", tmp_path / "site.summary", "--method", "toy", "--rank", 3, "--share", 0.25)
+    assert done.exit_code == 0, done.output
+    head = LinearHead.load(tmp_path / "head.safetensors")
+    assert head.provenance.hyperparameters == {"rank": 3, "share": 0.25}
+    assert "fedncm has no rank" in run("solve", "x", "--method", "fedncm", "--rank", 3).output
+
+
+def test_the_run_configuration_of_the_flower_app():
+    from fedcof.federation.run_config import check_keys
+    from fedcof.federation.serving import Settings
+
+    config = {"method": "toy", "rank": 3, "share": 0.25, "shrinkage": 1.0}
+    check_keys(config)
+    assert Settings.from_run_config(config).job.sender.method == Toy(3, 0.25)
+
+
 def test_admission(summaries):
     pytest.importorskip("flwr")
     from fedcof.federation.admission import Admission
