@@ -151,7 +151,7 @@ def test_the_command_line_is_built_without_slow_packages():
 import sys
 from fedcof.cli import app
 app(["train", "--help"], standalone_mode=False)
-slow = {"torch", "flwr", "sklearn", "ray", "pyarrow", "onnxruntime", "matplotlib"}
+slow = {"torch", "flwr", "sklearn", "ray", "pyarrow", "onnxruntime", "matplotlib", "scipy.optimize"}
 print(slow & sys.modules.keys())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

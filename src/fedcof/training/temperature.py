@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from fedcof.heads import LinearHead
@@ -36,6 +35,8 @@ def fit_temperature(head: LinearHead, means: ClassMeans) -> float:
         Positive. Where the head gets all means right, the best factor is infinite; e^12 over the
         standard deviation of the logits bounds it.
     """
+    from scipy.optimize import minimize_scalar
+
     logits = head.decision_function(means.means)
     logits = logits / max(float(logits.std()), np.finfo(float).tiny)
     index = np.searchsorted(head.classes, means.classes)
