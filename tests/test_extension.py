@@ -8,8 +8,12 @@ written for them, and all of fedcof takes them: it is what CONTRIBUTING shows.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 import fedcof
 from fedcof import LinearHead, Method, Summary, from_bytes, merge
 from fedcof.client import Sender
+from fedcof.errors import naming
 from fedcof.heads import normalize_rows
 from fedcof.methods.base import check_two_classes
 from fedcof.numerics import GroupSums, sum_by_group
@@ -49,7 +54,8 @@ class ToySketch(Summary):
         rng: np.random.Generator | int | None = None,
         rank: int = 2,
     ) -> Self:
-        array, coded = check_samples(features, labels)
+        with naming(client_id):
+            array, coded = check_samples(features, labels)
         classes, class_index = np.unique(coded, return_inverse=True)
         by_class = GroupSums.of([array], class_index, len(classes))
         return cls(
@@ -104,13 +110,6 @@ class Toy(Method[ToySketch]):
 
 
 # All that follows tests; the method is whole.
-
-
-@pytest.fixture(scope="module", autouse=True)
-def only_here():
-    """Leave no toy among the methods that other tests go through."""
-    yield
-    fedcof.METHODS.pop("toy", None)
 
 
 def make_clients(number: int = 4) -> dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]]:
@@ -216,9 +215,18 @@ def test_admission(summaries):
         Admission(Toy(3)).admit("c0", doubled.to_bytes())
 
 
-def test_experiment_with_its_cache_resumed_and_its_table(tmp_path):
+def test_experiment_with_its_cache_resumed_and_its_report(tmp_path, monkeypatch):
     from fedcof.data import Dirichlet, FeatureTable
-    from fedcof.experiments import Experiment, FeatureSet, Results, SettingGrid, one_round, run
+    from fedcof.experiments import (
+        EXPERIMENTS,
+        Experiment,
+        FeatureSet,
+        Results,
+        SettingGrid,
+        one_round,
+        run,
+    )
+    from fedcof.report.page import render
     from fedcof.report.tables import tabulate
 
     features, labels = (np.concatenate(part) for part in zip(*make_clients().values(), strict=True))
@@ -236,3 +244,47 @@ def test_experiment_with_its_cache_resumed_and_its_table(tmp_path):
         "toy, rank 3, share 0.5",
         "toy, rank 3, share 0.1",
     ]
+    monkeypatch.setitem(EXPERIMENTS, "toys", experiment)
+    assert "rank 3, share 0.1" in render([tmp_path], "Toys")
+
+
+@pytest.mark.slow
+def test_flower_at_sites_that_declare_it_as_a_plugin(tmp_path):
+    """The command in a process of its own, Ray's workers in others; a used folder is refused."""
+    pytest.importorskip("ray")
+    pytest.importorskip("flwr")
+    declared = tmp_path / "plugins" / "toys-1.0.dist-info"
+    declared.mkdir(parents=True)
+    (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+    (declared / "entry_points.txt").write_text(f"[fedcof.methods]\ntoy = {Path(__file__).stem}\n")
+    paths = [declared.parent, Path(__file__).parent, Path(fedcof.__file__).parents[1]]
+
+    def federate(*arguments):
+        command = [
+            sys.executable,
+            "-c",
+            "from fedcof.cli import app; app()",
+            "federate",
+            "--method",
+            "toy",
+        ]
+        size = ["--images", "200", "--clients", "4", "--nodes", "2", "--alpha", "1"]
+        return subprocess.run(
+            [*command, "--method", "toy", *size, *arguments, "--out", str(tmp_path / "run")],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    done = federate("--rank", "3", "--share", "0.25")
+    assert done.returncode == 0, done.stderr
+    head = LinearHead.load(tmp_path / "run" / "head.safetensors")
+    assert head.provenance.hyperparameters == {"rank": 3, "share": 0.25}
+    assert head.provenance.clients == 4
+    assert head.provenance.sending["client_settings"] == {"rank": 3}
+    refused = federate("--rank", "4")
+    assert refused.returncode == 1
+    assert 'client_settings = {"rank": 3}' in refused.stderr.replace("\n", "")
+    assert federate("--rank", "3", "--share", "0.1").returncode == 0  # the server's own to change
