@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from fedcof.data.partition import Partition, by_column, dirichlet, hsu_dirichlet, iid
 
+Columns = Mapping[str, NDArray[Any]]
+"""What else a data set says of every sample, such as its user or domain."""
+
 
 @dataclass(frozen=True)
 class Dealing(ABC):
@@ -30,16 +33,13 @@ class Dealing(ABC):
         return {"partition": self.name, **asdict(self)}
 
     @abstractmethod
-    def deal(
-        self, labels: NDArray[Any], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
+    def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which of n samples.
 
         Parameters
         ----------
         labels : ndarray of int or str, shape (n,)
         columns : mapping of str to ndarray, shape (n,)
-            What else the data set says of every sample, such as its user or domain.
         seed : int
 
         Raises
@@ -62,9 +62,7 @@ class Dirichlet(Dealing):
         """Such as "Dirichlet 0.1"."""
         return f"Dirichlet {self.alpha:g}"
 
-    def deal(
-        self, labels: NDArray[Any], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
+    def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which sample."""
         return dirichlet(labels, self.clients, self.alpha, seed=seed)
 
@@ -85,9 +83,7 @@ class ClassWise(Dealing):
         """Such as "class-wise 0.1"."""
         return f"class-wise {self.alpha:g}"
 
-    def deal(
-        self, labels: NDArray[Any], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
+    def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which sample."""
         return hsu_dirichlet(labels, self.clients, self.alpha, seed=seed)
 
@@ -99,9 +95,7 @@ class Iid(Dealing):
     name: ClassVar[str] = "iid"
     clients: int = 100
 
-    def deal(
-        self, labels: NDArray[Any], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
+    def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which sample."""
         return iid(len(labels), self.clients, seed=seed)
 
@@ -118,9 +112,7 @@ class ByColumn(Dealing):
         """Such as "by user"."""
         return f"by {self.column}"
 
-    def deal(
-        self, labels: NDArray[Any], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
+    def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which sample.
 
         Raises
@@ -143,9 +135,7 @@ class Central(Dealing):
     name: ClassVar[str] = "central"
     clients: int = field(default=1, init=False)
 
-    def deal(
-        self, labels: NDArray[Any], columns: Mapping[str, NDArray[Any]], seed: int
-    ) -> Partition:
+    def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which sample."""
         return Partition(np.zeros(len(labels), dtype=np.int64), ("all",))
 

@@ -3,7 +3,7 @@
 from fedcof.data import Dirichlet
 from fedcof.experiments.experiment import Experiment, Paper, SettingGrid
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET
+from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET, cells
 from fedcof.methods import FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
 
 _GAMMAS = (0.0, 0.01, 0.1, 1.0, 10.0)
@@ -22,21 +22,17 @@ shrinkage = Experiment(
         ),
     ),
     paper=(
-        Paper(
+        cells(
             "accuracy",
-            ("dataset", "backbone", "shrinkage"),
             {
-                ("imagenet-r", SQUEEZENET, 0.0): 36.53,
-                ("imagenet-r", SQUEEZENET, 0.01): 36.98,
-                ("imagenet-r", SQUEEZENET, 0.1): 36.96,
-                ("imagenet-r", SQUEEZENET, 1.0): 37.25,
-                ("imagenet-r", SQUEEZENET, 10.0): 36.07,
-                ("cub200", SQUEEZENET, 0.0): 51.08,
-                ("cub200", SQUEEZENET, 0.01): 51.07,
-                ("cub200", SQUEEZENET, 0.1): 51.81,
-                ("cub200", SQUEEZENET, 1.0): 53.57,
-                ("cub200", SQUEEZENET, 10.0): 53.50,
+                0.0: (36.53, 51.08),
+                0.01: (36.98, 51.07),
+                0.1: (36.96, 51.81),
+                1.0: (37.25, 53.57),
+                10.0: (36.07, 53.50),
             },
+            ("imagenet-r", "cub200"),
+            lines="shrinkage",
         ),
     ),
     figure="curves",

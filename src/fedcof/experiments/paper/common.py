@@ -1,10 +1,10 @@
 """What the paper's experiments have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedcof.data import ByColumn, Dirichlet
-from fedcof.experiments.experiment import SettingGrid
+from fedcof.experiments.experiment import Paper, SettingGrid
 from fedcof.experiments.one_round import one_round
 from fedcof.methods import FedCOF, FedCOFOracle, Method
 
@@ -31,3 +31,23 @@ def heterogeneous(
     grid = SettingGrid(FOUR_SETS, backbones, (Dirichlet(100, 0.1),), procedures)
     users = SettingGrid((INAT,), backbones, (ByColumn("user"),), procedures)
     return (grid, users) if inat else (grid,)
+
+
+def cells(
+    metric: str,
+    table: Mapping[Any, tuple[Any, ...]],
+    datasets: Sequence[str],
+    backbone: str = SQUEEZENET,
+    *,
+    lines: str = "method",
+) -> Paper:
+    """Return a table of the paper: a column a data set, a line a value of one of our columns."""
+    return Paper(
+        metric,
+        ("dataset", "backbone", lines),
+        {
+            (dataset, backbone, line): cell
+            for line, row in table.items()
+            for dataset, cell in zip(datasets, row, strict=True)
+        },
+    )

@@ -3,7 +3,7 @@
 from fedcof.data import Central, Dirichlet
 from fedcof.experiments.experiment import Experiment, Paper, SettingGrid
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FOUR_SETS, SHRINKAGES, SQUEEZENET
+from fedcof.experiments.paper.common import FOUR_SETS, SHRINKAGES, SQUEEZENET, cells
 from fedcof.methods import Fed3R, FedCOF, FedCOFOracle
 
 _CENTRAL = SettingGrid(
@@ -12,19 +12,10 @@ _CENTRAL = SettingGrid(
     (Central(),),
     one_round(Fed3R(), FedCOFOracle(0.0), *(FedCOFOracle(shrinkage) for shrinkage in SHRINKAGES)),
 )
-_TEST_ACCURACY = Paper(
+_TEST_ACCURACY = cells(
     "accuracy",
-    ("dataset", "backbone", "method"),
-    {
-        ("cifar100", SQUEEZENET, "fed3r"): 57.1,
-        ("cifar100", SQUEEZENET, "fedcof-oracle"): 57.3,
-        ("imagenet-r", SQUEEZENET, "fed3r"): 37.6,
-        ("imagenet-r", SQUEEZENET, "fedcof-oracle"): 38.6,
-        ("cub200", SQUEEZENET, "fed3r"): 50.4,
-        ("cub200", SQUEEZENET, "fedcof-oracle"): 53.7,
-        ("cars", SQUEEZENET, "fed3r"): 41.4,
-        ("cars", SQUEEZENET, "fedcof-oracle"): 44.8,
-    },
+    {"fed3r": (57.1, 37.6, 50.4, 41.4), "fedcof-oracle": (57.3, 38.6, 53.7, 44.8)},
+    FOUR_SETS,
 )
 _NOTE = (
     "Fed3R of one client has both scatters, the oracle of one client G_with alone; with shrinkage "
@@ -69,19 +60,10 @@ overfitting = Experiment(
     grids=(_CENTRAL,),
     metrics=("train_accuracy", "accuracy"),
     paper=(
-        Paper(
+        cells(
             "train_accuracy",
-            ("dataset", "backbone", "method"),
-            {
-                ("cifar100", SQUEEZENET, "fed3r"): 60.0,
-                ("cifar100", SQUEEZENET, "fedcof-oracle"): 60.4,
-                ("imagenet-r", SQUEEZENET, "fed3r"): 52.8,
-                ("imagenet-r", SQUEEZENET, "fedcof-oracle"): 53.4,
-                ("cub200", SQUEEZENET, "fed3r"): 92.0,
-                ("cub200", SQUEEZENET, "fedcof-oracle"): 91.3,
-                ("cars", SQUEEZENET, "fed3r"): 85.9,
-                ("cars", SQUEEZENET, "fedcof-oracle"): 86.2,
-            },
+            {"fed3r": (60.0, 52.8, 92.0, 85.9), "fedcof-oracle": (60.4, 53.4, 91.3, 86.2)},
+            FOUR_SETS,
         ),
         _TEST_ACCURACY,
     ),
@@ -107,23 +89,15 @@ federated = Experiment(
         ),
     ),
     paper=(
-        Paper(
+        cells(
             "accuracy",
-            ("dataset", "backbone", "scatter"),
             {
-                ("cifar100", SQUEEZENET, "between"): 52.8,
-                ("cifar100", SQUEEZENET, "both"): 56.3,
-                ("cifar100", SQUEEZENET, "within"): 56.3,
-                ("imagenet-r", SQUEEZENET, "between"): 34.8,
-                ("imagenet-r", SQUEEZENET, "both"): 36.8,
-                ("imagenet-r", SQUEEZENET, "within"): 37.2,
-                ("cub200", SQUEEZENET, "between"): 49.7,
-                ("cub200", SQUEEZENET, "both"): 51.6,
-                ("cub200", SQUEEZENET, "within"): 53.5,
-                ("cars", SQUEEZENET, "between"): 33.7,
-                ("cars", SQUEEZENET, "both"): 42.4,
-                ("cars", SQUEEZENET, "within"): 44.6,
+                "between": (52.8, 34.8, 49.7, 33.7),
+                "both": (56.3, 36.8, 51.6, 42.4),
+                "within": (56.3, 37.2, 53.5, 44.6),
             },
+            FOUR_SETS,
+            lines="scatter",
         ),
     ),
 )

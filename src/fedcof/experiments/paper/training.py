@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from fedcof.data import ByColumn, Dealing, Dirichlet
-from fedcof.experiments.experiment import Experiment, Paper, Procedure, SettingGrid
+from fedcof.experiments.experiment import Experiment, Procedure, SettingGrid
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, FOUR_SETS, INAT, SQUEEZENET, VIT
+from fedcof.experiments.paper.common import FEDCOF, FOUR_SETS, INAT, SQUEEZENET, VIT, cells
 from fedcof.experiments.training_procedure import Training
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.training import TrainingSettings
@@ -77,24 +77,6 @@ def _random(rounds: int) -> list[Training]:
     ]
 
 
-def _cells(
-    metric: str,
-    table: Mapping[str, tuple[Any, ...]],
-    datasets: tuple[str, ...],
-    backbone: str = SQUEEZENET,
-) -> Paper:
-    """Return a table with a line a method and a column a data set."""
-    return Paper(
-        metric,
-        ("dataset", "backbone", "method"),
-        {
-            (dataset, backbone, method): cell
-            for method, cells in table.items()
-            for dataset, cell in zip(datasets, cells, strict=True)
-        },
-    )
-
-
 _FT_SQNET = {
     "fedavg": ((30.0, 0.6), (24.9, 1.6), (30.3, 6.7)),
     "fedadam": ((38.8, 0.6), (41.8, 0.6), (46.4, 0.8)),
@@ -113,7 +95,7 @@ table_ft_sqnet = Experiment(
         _grid((dataset,), SQUEEZENET, (*_random(100), *_FREE, *_tuned(dataset, _STARTS, {"": 100})))
         for dataset in _THREE
     ),
-    paper=(_cells("accuracy", _FT_SQNET, _THREE),),
+    paper=(cells("accuracy", _FT_SQNET, _THREE),),
     metrics=_METRICS,
     seeds=3,
 )
@@ -142,11 +124,11 @@ ccvr_table2 = Experiment(
         for dataset in _THREE
     ),
     paper=(
-        _cells(
+        cells(
             "accuracy",
             {
                 "ccvr+fedadam": ((44.6, 0.3), (47.9, 0.1), (51.5, 0.2)),
-                **{name: cells for name, cells in _FT_SQNET.items() if name.endswith("+fedadam")},
+                **{name: row for name, row in _FT_SQNET.items() if name.endswith("+fedadam")},
             },
             _THREE,
         ),
@@ -179,7 +161,7 @@ table_lp2 = Experiment(
         _grid((INAT,), SQUEEZENET, (_PROBED_USERS[0], *_FREE), _USERS),
     ),
     paper=(
-        _cells(
+        cells(
             "accuracy",
             {
                 "fedavg-lp": ((59.9, 0.2), (37.8, 0.3), (46.8, 0.8), (33.1, 0.1), (28.0, 0.6)),
@@ -189,7 +171,7 @@ table_lp2 = Experiment(
             },
             _LP_SETS,
         ),
-        _cells(
+        cells(
             "formula_bytes",
             {
                 "fedavg-lp": (2458, 4916, 4916, 4817, 1.6e6),
@@ -243,7 +225,7 @@ table_pretraining = Experiment(
         ),
     ),
     paper=(
-        _cells(
+        cells(
             "accuracy",
             {
                 f"fedavg{_SCRATCH}": (37.3, 23.9),
@@ -253,7 +235,7 @@ table_pretraining = Experiment(
             },
             ("cifar10", "cifar100"),
         ),
-        _cells(
+        cells(
             "formula_bytes",
             {
                 f"fedavg{_SCRATCH}": (74840, 79248),
@@ -290,7 +272,7 @@ table_ft = Experiment(
         ),
     ),
     paper=(
-        _cells(
+        cells(
             "accuracy",
             {
                 "fedavg": (67.7, 56.0),
@@ -305,7 +287,7 @@ table_ft = Experiment(
             ("cifar100", "imagenet-r"),
             RESNET,
         ),
-        _cells(
+        cells(
             "formula_bytes",
             {
                 "fedavg": (538e3, 541e3),
@@ -362,7 +344,7 @@ pfpt_table = Experiment(
         ),
     ),
     paper=(
-        _cells(
+        cells(
             "accuracy",
             {
                 "fedavg-pt": ((74.5, 0.5), (47.6, 1.3), (37.0, 2.0), (13.6, 1.7)),
@@ -373,7 +355,7 @@ pfpt_table = Experiment(
             FOUR_SETS,
             VIT_32,
         ),
-        _cells(
+        cells(
             "formula_bytes",
             {
                 "fedavg-pt": (884.7, 1622.0, 1622.0, 1592.5),
