@@ -6,10 +6,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= fedcof-demo
 
-# A worker takes whole files; tests/conftest.py puts the slowest first. One thread each: the workers
-# are as many as the cores. Python keeps what it has compiled: the tests start dozens of processes
-# that import torch and flwr.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
+# A worker takes whole files; tests/conftest.py puts the slowest first. One thread a worker, and one
+# worker more than cores, since the deployments mostly wait. Python keeps what it has compiled: the
+# tests start dozens of processes that import torch and flwr.
+WORKERS ?= $(shell expr $$(nproc) + 1)
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo check test lint clean
 
