@@ -109,17 +109,17 @@ class TrainedModel:
         set_state(model, self.state)
         return model
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file that `load` reads."""
         metadata = {
             "kind": _KIND,
             "classes": self.classes.tolist(),
             "network": dict(self.network),
         }
-        write_atomically(path, encode(self.state, metadata))
+        write_atomically(Path(path), encode(self.state, metadata))
 
     @classmethod
-    def load(cls, path: Path) -> TrainedModel:
+    def load(cls, path: str | Path) -> TrainedModel:
         """Read a model that `save` wrote.
 
         Raises
