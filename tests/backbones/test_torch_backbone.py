@@ -14,7 +14,10 @@ from fedcof.backbones.torch_backbone import network
 from fedcof.errors import BackboneError, NoWeightsError
 from tiny_networks import save_resnet, save_vit
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 import fedcof
 from fedcof.cli import app
 
+pytestmark = pytest.mark.slow
+
 ARGUMENTS = ["federate", "--engine", "in-process", "--images", "200", "--clients", "5"]
 
 

@@ -6,6 +6,8 @@ from typer.testing import CliRunner
 
 from fedcof.cli import app
 
+pytestmark = pytest.mark.slow
+
 SECTIONS = {"table1", "table_shrinkage", "participation", "tab-scatter", "perturbed_accuracy"}
 
 

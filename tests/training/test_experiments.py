@@ -38,6 +38,8 @@ from fedcof.experiments.training import (
 from fedcof.training import TrainingSettings, best, load_history
 from fedcof.training.heads import random_head
 
+pytestmark = pytest.mark.slow
+
 TRAINED = (
     "table_ft_sqnet",
     "table_lp2",
