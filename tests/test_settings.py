@@ -1,6 +1,7 @@
 """Settings: declared once, checked in one dialect, read from a flat mapping."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -67,3 +68,24 @@ def test_a_flat_mapping_is_read_with_either_dash() -> None:
 def test_the_whole_key_is_named(bad: dict[str, object]) -> None:
     with pytest.raises(SettingError, match=r"^train-rounds "):
         read_settings(Toy, bad, prefix="train-")
+
+
+def test_numbers_of_numpy_become_those_of_json() -> None:
+    toy = Toy(share=np.float32(0.5), rounds=np.int64(4))
+    assert json.loads(json.dumps(asdict(toy)))["rounds"] == 4
+    assert type(toy.share) is float
+
+
+def test_an_integer_is_the_same_setting_as_the_float() -> None:
+    assert json.dumps(asdict(Toy(share=1))) == json.dumps(asdict(Toy(share=1.0)))
+
+
+@pytest.mark.parametrize("bad", [{"share": 10**400}, {"rounds": 10**400}])
+def test_an_integer_above_every_float_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(SettingError, match="it is 1000"):
+        Toy(**bad)
+
+
+def test_a_key_in_both_spellings_is_refused() -> None:
+    with pytest.raises(SettingError, match="a_rounds is given twice: also as a-rounds"):
+        read_settings(Toy, {"a-rounds": 2, "a_rounds": 3}, prefix="a-")

@@ -8,7 +8,7 @@ configuration, so no range and no default is written twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -81,7 +81,10 @@ class Setting:
             return isinstance(value, str) and (not self.choices or value in self.choices)
         if not isinstance(value, Integral if self.kind is int else Real):
             return False
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:  # an integer above the largest float
+            return False
         return (
             math.isfinite(value)
             and (self.minimum is None or value >= self.minimum)
@@ -89,8 +92,13 @@ class Setting:
             and (self.maximum is None or value <= self.maximum)
         )
 
-    def check(self, value: Any, name: str) -> None:
+    def check(self, value: Any, name: str) -> Any:
         """Check a value of the setting, which is called `name` where it was given.
+
+        Returns
+        -------
+        bool, int, float, str or None
+            The value in Python's own type: JSON has no place for NumPy's.
 
         Raises
         ------
@@ -99,6 +107,7 @@ class Setting:
         """
         if not self.admits(value):
             raise SettingError(name, f"must be {self.expected}, it is {value!r}")
+        return None if value is None else self.kind(value)
 
 
 def setting(
@@ -166,7 +175,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def check_settings(instance: Any) -> None:
-    """Check every setting of a dataclass's instance.
+    """Check every setting of a dataclass's instance, and convert it to Python's own type.
 
     Raises
     ------
@@ -174,7 +183,23 @@ def check_settings(instance: Any) -> None:
         With the first that is of another type or out of range.
     """
     for name, declared in settings_of(type(instance)).items():
-        declared.check(getattr(instance, name), name)
+        object.__setattr__(instance, name, declared.check(getattr(instance, name), name))
+
+
+def dashed_keys(given: Iterable[str]) -> dict[str, str]:
+    """Return keys as they are given, by their spelling with ``-``.
+
+    Raises
+    ------
+    SettingError
+        If a key is given with ``-`` and with ``_``.
+    """
+    keys: dict[str, str] = {}
+    for key in given:
+        other = keys.setdefault(key.replace("_", "-"), key)
+        if other != key:
+            raise SettingError(key, f"is given twice: also as {other}")
+    return keys
 
 
 def read_settings(cls: type[T], given: Mapping[str, Any], *, prefix: str = "", **fixed: Any) -> T:
@@ -195,15 +220,15 @@ def read_settings(cls: type[T], given: Mapping[str, Any], *, prefix: str = "", *
     Raises
     ------
     SettingError
-        If a value is of another type or out of range; the whole key is named, as it is given.
+        If a value is of another type or out of range, or a key is given in both spellings; the
+        whole key is named, as it is given.
     """
-    keys = {key.replace("_", "-"): key for key in given}
+    keys = dashed_keys(given)
     found = {}
     for name, declared in settings_of(cls).items():
         key = keys.get(f"{prefix}{name}".replace("_", "-"))
         if key is not None and name not in fixed:
-            declared.check(given[key], key)
-            found[name] = float(given[key]) if declared.kind is float else given[key]
+            found[name] = declared.check(given[key], key)
     try:
         return cls(**found, **fixed)
     except SettingError as error:  # of two settings that do not go together

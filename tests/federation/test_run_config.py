@@ -4,6 +4,7 @@ import pytest
 
 from fedcof.errors import SettingError
 from fedcof.federation.run_config import check_keys, known_keys
+from fedcof.federation.serving import Settings
 
 
 def test_keys_are_known_with_either_dash():
@@ -29,3 +30,8 @@ def test_defaults_are_those_of_the_declarations():
     known = known_keys()
     assert (known["shrinkage"], known["quorum"], known["train-mode"]) == (1.0, 0, "probe")
     assert known["train-target"] is None
+
+
+def test_a_key_in_both_spellings_is_refused():
+    with pytest.raises(SettingError, match="run_folder is given twice: also as run-folder"):
+        Settings.from_run_config({"run-folder": "a", "run_folder": "b"})

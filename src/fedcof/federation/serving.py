@@ -18,7 +18,7 @@ from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
 from fedcof.heads import LinearHead
 from fedcof.methods import METHODS
-from fedcof.settings import check_settings, read_settings, setting
+from fedcof.settings import check_settings, dashed_keys, read_settings, setting
 from fedcof.summaries import Summary
 
 HEAD = "head.safetensors"
@@ -79,9 +79,9 @@ class Settings:
         Raises
         ------
         SettingError
-            If a value is of another type or out of range; the key is named.
+            If a value is of another type or out of range, or a key is given in both spellings.
         """
-        texts = TEXTS | {key.replace("_", "-"): str(value) for key, value in config.items()}
+        texts = TEXTS | {name: str(config[key]) for name, key in dashed_keys(config).items()}
         method = read_settings(METHODS.find(texts["method"]), config)
         job = Job(
             read_settings(Sender, config, method=method),
