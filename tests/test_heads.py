@@ -7,7 +7,7 @@ import pytest
 import fedcof
 from fedcof import HeadError, LinearHead, Provenance, SingularScatterWarning, SummaryError
 from fedcof.heads import normalize_rows, solve_head
-from fedcof.wire import encode
+from fedcof.wire import decode, encode
 
 
 @pytest.fixture
@@ -221,3 +221,15 @@ class TestExporting:
         with torch.no_grad():
             scores = layer(torch.tensor(features)).numpy()
         np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"classes": [[0], [1, 2]]}, {"provenance": "bytes"}, {"provenance": ["bytes"]}]
+)
+def test_a_head_with_odd_metadata_is_refused_with_its_file(head, tmp_path, changed):
+    path = tmp_path / "head.safetensors"
+    head.save(path)
+    arrays, metadata = decode(path.read_bytes())
+    path.write_bytes(encode(arrays, metadata | changed))
+    with pytest.raises(HeadError, match=r"head\.safetensors is not a whole head"):
+        LinearHead.load(path)

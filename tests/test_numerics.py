@@ -114,3 +114,11 @@ def test_a_group_without_weight_keeps_its_centre():
 def test_a_scatter_that_is_not_finite_is_refused():
     with pytest.raises(SummaryError, match=r"as large as 1e\+200"):
         scatter_about_means([np.array([[1e200], [-1e200]])], np.ones(2), np.zeros(2, dtype=int), 1)
+
+
+def test_sums_over_another_number_of_groups_do_not_add_up():
+    rows = [np.ones((2, 3))]
+    one_group = GroupSums.of(rows, np.array([0, 0]), 1)
+    two_groups = GroupSums.of(rows, np.array([0, 1]), 2)
+    with pytest.raises(ValueError, match=r"shapes \(1, 3\) and \(2, 3\) do not add up"):
+        one_group + two_groups

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from fedcof.errors import CorruptBytesError, HeadError, SingularScatterWarning
+from fedcof.errors import HeadError, SingularScatterWarning
 from fedcof.files import write_atomically
 from fedcof.numerics import rounding
 from fedcof.summaries.base import as_labels
@@ -228,7 +228,7 @@ class LinearHead:
                 provenance=Provenance(**provenance) if provenance else None,
                 **arrays,
             )
-        except (CorruptBytesError, HeadError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HeadError(f"{path} is not a whole head: {error}; save it again") from None
 
     def to_onnx(self, path: str | Path) -> None:

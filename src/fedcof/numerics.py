@@ -117,9 +117,9 @@ class GroupSums:
     Examples
     --------
     >>> index, weights = np.array([0, 1]), np.array([1, 2])
-    >>> one = GroupSums.of([np.array([[1.0], [4.0]])], index, 2, weights)
-    >>> other = GroupSums.of([np.array([[4.0], [1.0]])], index, 2, weights)
-    >>> (one + other).means
+    >>> first = GroupSums.of([np.array([[1.0], [4.0]])], index, 2, weights)
+    >>> second = GroupSums.of([np.array([[4.0], [1.0]])], index, 2, weights)
+    >>> (first + second).means
     array([[2.5],
            [2.5]])
     """
@@ -149,6 +149,10 @@ class GroupSums:
         )
 
     def __add__(self, other: Self) -> Self:
+        if self.sums.shape != other.sums.shape:
+            raise ValueError(
+                f"sums of shapes {self.sums.shape} and {other.sums.shape} do not add up"
+            )
         return replace(
             self,
             rows=self.rows + other.rows,
