@@ -30,7 +30,8 @@ class Coding(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        CODINGS.add(cls.name, cls())
+        if "name" in vars(cls):
+            CODINGS.add(cls.name, cls())
 
     @abstractmethod
     def encode(self, array: NDArray[np.floating[Any]]) -> Parts:

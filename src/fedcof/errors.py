@@ -30,6 +30,10 @@ class SettingError(FedCOFError, ValueError):
         return (SettingError, (self.name, self.reason))
 
 
+class PluginWarning(UserWarning):
+    """A plugin of another package cannot be imported and is left out."""
+
+
 # Summaries and heads
 
 

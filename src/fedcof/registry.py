@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TypeVar
 
+from fedcof.errors import PluginWarning
+
 T = TypeVar("T")
+
+_PLUGINS = "fedcof.methods"
+"""The group of entry points under which other packages declare the modules that add entries."""
 
 
 class Registry(dict[str, T]):
     """Entries by name; no name is taken twice.
 
+    The plugins of other packages are imported when a name is looked up that is not here.
+
     Parameters
     ----------
     what : str
         What an entry is, for messages: ``"method"``.
-    plugins : str, optional
-        The group of entry points under which other packages declare theirs. They are imported when
-        `load_plugins` is called, or when a name is looked up that is not here.
     """
 
-    def __init__(self, what: str, plugins: str = "") -> None:
+    def __init__(self, what: str) -> None:
         super().__init__()
         self._what = what
-        self._plugins = plugins
 
     def add(self, name: str, entry: T) -> None:
         """Add an entry.
@@ -41,10 +46,14 @@ class Registry(dict[str, T]):
         self[name] = entry
 
     def load_plugins(self) -> None:
-        """Import what other packages declare; once."""
-        group, self._plugins = self._plugins, ""
-        for plugin in entry_points(group=group) if group else ():
-            plugin.load()
+        """Import the plugins, which add their entries; a broken one is left out, with a warning."""
+        _load_plugins()
+
+    def knows(self, name: str) -> bool:
+        """Return whether there is an entry of a name, in a plugin perhaps."""
+        if name not in self:
+            self.load_plugins()
+        return name in self
 
     def find(self, name: str) -> T:
         """Return the entry of a name.
@@ -54,9 +63,7 @@ class Registry(dict[str, T]):
         ValueError
             If there is none; near names are listed, or else all.
         """
-        if name not in self:
-            self.load_plugins()
-        if name not in self:
+        if not self.knows(name):
             near = get_close_matches(name, self) or sorted(self)
             raise ValueError(
                 f"no {self._what} is called {name!r}; did you mean {' or '.join(near)}?"
@@ -64,5 +71,20 @@ class Registry(dict[str, T]):
         return self[name]
 
 
+@cache
+def _load_plugins() -> None:
+    for plugin in entry_points(group=_PLUGINS):
+        try:
+            plugin.load()
+        except Exception as error:  # other people's code raises whatever it does
+            warnings.warn(
+                f"the plugin {plugin.name} = {plugin.value!r} cannot be imported and is left out: "
+                f"{type(error).__name__}: {error}",
+                PluginWarning,
+                stacklevel=4,
+            )
+
+
 def _place(entry: object) -> str:
-    return f"{getattr(entry, '__module__', '')}.{getattr(entry, '__qualname__', repr(entry))}"
+    definition = entry if hasattr(entry, "__qualname__") else type(entry)
+    return f"{definition.__module__}.{definition.__qualname__}"

@@ -19,8 +19,8 @@ from fedcof.summaries.base import common_origin
 
 S = TypeVar("S", bound=Summary)
 
-METHODS: Registry[type[Method[Any]]] = Registry("method", plugins="fedcof.methods")
-"""Every method by its name. Other packages add theirs by an entry point of this group."""
+METHODS: Registry[type[Method[Any]]] = Registry("method")
+"""Every method by its name."""
 
 
 @dataclass(frozen=True)
