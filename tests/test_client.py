@@ -1,5 +1,6 @@
 """The one path from features to bytes."""
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 
 from fedcof import FedCOF, FedNCM, SummaryError, from_bytes, merge
 from fedcof.client import STEPS, Sender, Step
-from fedcof.errors import HeadError
+from fedcof.errors import HeadError, SettingError
 from fedcof.heads import LinearHead
+from fedcof.settings import setting
 
 FEATURES = np.arange(12.0).reshape(6, 2)
 LABELS = [0, 0, 1, 1, 2, 2]
@@ -136,3 +138,31 @@ def test_a_head_of_version_0_1_0_loads(tmp_path):
     (tmp_path / "head").write_bytes(encode({"weight": np.eye(2)}, metadata | {"kind": "head-9"}))
     with pytest.raises(HeadError, match="head-9"):
         LinearHead.load(tmp_path / "head")
+
+
+def test_steps_may_have_a_base_without_a_name_and_their_settings_are_checked():
+    known = set(STEPS)
+
+    class Base(Step):
+        pass
+
+    assert set(STEPS) == known
+
+    @dataclass(frozen=True)
+    class Clip(Base):
+        name = "test-clip"
+        norm: float = setting(1.0, "Largest norm.", above=0)
+
+        def __call__(self, summary, rng):
+            return summary
+
+    job = {**Sender(FedNCM()).settings(), "steps": [{"name": "test-clip", "norm": 0.0}]}
+    with pytest.raises(SettingError, match="norm must be a finite number, above 0"):
+        Sender.from_settings(job)
+
+
+def test_a_hyperparameter_of_numpy_travels_in_the_settings():
+    settings = Sender(FedCOF(means_per_class=np.int64(2))).settings()
+    assert Sender.from_settings(json.loads(json.dumps(settings))).method == FedCOF(
+        means_per_class=2
+    )

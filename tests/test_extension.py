@@ -148,6 +148,16 @@ def test_merged_summaries_give_what_their_parts_give(summaries):
         assert merged.formula_bytes == sum(summary.formula_bytes for summary in summaries)
 
 
+def test_clients_with_another_rank_are_named_by_the_server(summaries):
+    from fedcof.federation.admission import Admission
+
+    other = Toy(rank=2).summarize(*make_clients()["c1"], client_id="c1")
+    with pytest.raises(fedcof.SummaryError, match="client 'c1': the axis 'rank' has length 2"):
+        Toy(rank=3).solve([summaries[0], other])
+    with pytest.raises(fedcof.SummaryError, match="the axis 'rank' has length 2, expected 3"):
+        Admission(Toy(rank=3)).admit("c1", other.to_bytes())
+
+
 def test_the_cost_is_known_without_the_samples(summaries):
     sender = Sender(Toy(rank=3))
     for summary in summaries:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from numbers import Integral
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -39,7 +38,11 @@ class Step(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        STEPS.add(cls.name, cls)
+        if "name" in vars(cls):
+            STEPS.add(cls.name, cls)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     @abstractmethod
     def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:
@@ -138,8 +141,7 @@ class Sender:
     ) -> tuple[int, int]:
         """Return the formula and wire bytes of a client with one row a class, without its samples.
 
-        An axis of the statistic other than ``rows`` and ``dim`` has the length of the client
-        setting of its name. Steps do not enter.
+        The steps are not applied.
 
         Parameters
         ----------
@@ -150,14 +152,10 @@ class Sender:
         client_id, origin
             As for `send`.
         """
-        sizes = {
-            name: int(value)
-            for name, value in self.method.client_settings.items()
-            if isinstance(value, Integral)
-        }
-        return self.method.summary_type.encoded_size(
+        summary_type = self.method.summary_type
+        return summary_type.encoded_size(
             classes,
-            sizes | {"dim": dim},
+            summary_type.expected_lengths(dim, self.method.client_settings),
             client_id=client_id,
             origin=origin,
             coding=self.coding,
@@ -183,8 +181,8 @@ class Sender:
             If the method, a step or the coding is not known here, or a setting is out of range.
         """
         steps = []
-        for told in settings["steps"]:
-            fields = dict(told)
+        for step in settings["steps"]:
+            fields = dict(step)
             steps.append(STEPS.find(fields.pop("name"))(**fields))
         return cls(
             method=get_method(settings["method"], **settings["client_settings"]),

@@ -1,3 +1,4 @@
+import copy
 import pickle
 
 import numpy as np
@@ -236,3 +237,19 @@ class TestErrors:
         for kind in (fedcof.SummaryError, fedcof.HeadError):
             assert issubclass(kind, FedCOFError)
             assert issubclass(kind, ValueError)
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "two\nlines", "\ud800", "", "x" * 201, 5])
+def test_an_origin_that_cannot_be_printed_is_refused(text):
+    with pytest.raises(SummaryError, match="1 to 200 printable characters"):
+        class_means(origin={"backbone": text})
+    with pytest.raises(SummaryError, match="1 to 200 printable characters"):
+        class_means(origin={text: "fingerprint"})
+
+
+@pytest.mark.parametrize("again", [lambda s: pickle.loads(pickle.dumps(s)), copy.deepcopy])
+def test_a_copied_summary_is_frozen_too(again):
+    summary = again(class_means(origin={"backbone": "f"}))
+    assert not summary.means.flags.writeable
+    assert summary.origin == {"backbone": "f"}
+    assert summary.to_bytes() == class_means(origin={"backbone": "f"}).to_bytes()

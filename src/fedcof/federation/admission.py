@@ -58,6 +58,15 @@ class Admission:
             raise SummaryError("client-ids", "the summary is that of another client, or of several")
         if self.classes:
             check_classes(summary, np.array(self.classes))
+        expected_lengths = self.method.summary_type.expected_lengths(
+            summary.dim, self.method.client_settings
+        )
+        for axis, length in summary.axis_lengths.items():
+            if length != expected_lengths.get(axis, length):
+                raise SummaryError(
+                    "shape",
+                    f"the axis {axis!r} has length {length}, expected {expected_lengths[axis]}",
+                )
         rows = int(np.unique(summary.classes, return_counts=True)[1].max())
         allowed = self.method.rows_per_class
         if rows > allowed:

@@ -46,10 +46,11 @@ _NAMED_IN_ERROR = 5
 MAX_CLASS_NAME = 200
 """Characters of a class that is a string."""
 
-S = TypeVar("S", bound="Summary")
+_MAX_FINGERPRINTS = 8
+_MAX_FINGERPRINT = 200
+"""Characters of a fingerprint, and of its name."""
 
-_MAX_ORIGIN = 8, 200
-"""Fingerprints of a summary's features, and characters of each or of its name."""
+S = TypeVar("S", bound="Summary")
 
 _KINDS: Registry[type[Summary]] = Registry("kind of summary")
 
@@ -94,7 +95,11 @@ class Summary(ABC):
     kind: ClassVar[str]
     """The name on the wire."""
     axes: ClassVar[dict[str, tuple[str, ...]]]
-    """The float arrays of the statistic, each with the names of its axes."""
+    """The float arrays of the statistic, each with the names of its axes.
+
+    ``rows`` and ``clients`` are as long as there are rows and clients; every other axis has one
+    length at all clients.
+    """
 
     summarize: ClassVar[Callable[..., Any]]
     """A class method, ``summarize(features, labels, *, client_id="", rng=None, **settings)``, that
@@ -155,6 +160,10 @@ class Summary(ABC):
             )
         return sent
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():  # pickle and copy give arrays that can be written to
+            self._set(name, value)
+
     def _set(self, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
             value = value.view()
@@ -169,22 +178,43 @@ class Summary(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """How large the features are: the largest number that tells of one, in its unit."""
+        """How large the features are: an upper bound in their unit, from the statistic."""
+
+    @property
+    def axis_lengths(self) -> dict[str, int]:
+        """The length of every axis that is equally long at all clients."""
+        return {
+            axis: length
+            for name, axes in self.axes.items()
+            for axis, length in zip(axes, getattr(self, name).shape, strict=True)
+            if axis not in ("rows", "clients")
+        }
+
+    @classmethod
+    def expected_lengths(cls, dim: int, client_settings: Mapping[str, Any]) -> dict[str, int]:
+        """Return the axis lengths of a summary not yet made.
+
+        An axis has the length of the client-side hyperparameter of its name. A statistic with an
+        axis of another length overrides this method.
+        """
+        known = {n: value for n, value in client_settings.items() if type(value) is int}
+        return {**known, "dim": dim}
 
     def _numbers_sent(self) -> int:
         """Return how many numbers of the statistic the clients sent.
 
         From the shapes of the arrays: where some of the clients' rows were merged, as many rows as
-        they sent; an array without rows counts once a client. A statistic that merges in another
-        way says its own.
+        they sent; an array without rows or clients counts once a client. A statistic that merges
+        in another way overrides this method.
         """
-        rows, clients = len(self.classes), len(self.client_ids)
-        return sum(
-            getattr(self, name).size // rows * self.rows_sent
-            if "rows" in axes
-            else getattr(self, name).size * clients
-            for name, axes in self.axes.items()
-        )
+        numbers = 0
+        for name, axes in self.axes.items():
+            size = getattr(self, name).size
+            if "rows" in axes:
+                numbers += size // len(self.classes) * self.rows_sent
+            else:
+                numbers += size if "clients" in axes else size * len(self.client_ids)
+        return numbers
 
     @classmethod
     @abstractmethod
@@ -235,7 +265,7 @@ class Summary(ABC):
     def encoded_size(
         cls,
         classes: NDArray[Any],
-        sizes: Mapping[str, int],
+        lengths: Mapping[str, int],
         *,
         client_id: str = "",
         origin: Mapping[str, str] = MappingProxyType({}),
@@ -247,12 +277,22 @@ class Summary(ABC):
         ----------
         classes : ndarray of int64 or str, shape (rows,)
             The class of every row.
-        sizes : mapping of str to int
-            The length of every axis of the statistic but ``rows``.
+        lengths : mapping of str to int
+            As `expected_lengths` gives them.
         client_id, origin, coding
             As the summary will have them.
+
+        Raises
+        ------
+        NotImplementedError
+            If the length of an axis is not among those given.
         """
-        known = {**sizes, "rows": len(classes)}
+        known = {**lengths, "clients": 1, "rows": len(classes)}
+        if unknown := {axis for axes in cls.axes.values() for axis in axes} - known.keys():
+            raise NotImplementedError(
+                f"{cls.__name__} has the axes {sorted(unknown)}, which no client-side "
+                "hyperparameter is named after: override expected_lengths"
+            )
         shapes = {name: tuple(known[axis] for axis in axes) for name, axes in cls.axes.items()}
         chosen = CODINGS.find(coding)
         packed = {
@@ -323,9 +363,9 @@ def from_bytes(data: bytes) -> Summary:
         raise SummaryError("corrupt", f"not a whole summary: {error}; send it again") from None
     if schema != SCHEMA:
         raise SummaryError("schema", f"the summary has schema {schema}, this fedcof reads {SCHEMA}")
-    if kind not in _KINDS:
+    if not _KINDS.knows(kind):
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
-    if coding not in CODINGS:
+    if not CODINGS.knows(coding):
         raise SummaryError("coding", f"unknown coding {coding!r}; known are {sorted(CODINGS)}")
     statistics = {}
     for name in _KINDS[kind].axes:
@@ -392,7 +432,7 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
             )
         parts.append(part)
     first = parts[0]
-    dim, labels = first.dim, first.classes.dtype
+    dim, lengths, labels = first.dim, first.axis_lengths, first.classes.dtype
     for part in parts:
         if part.dim != dim:
             raise SummaryError(
@@ -401,6 +441,14 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
                 "all clients must use the same backbone",
                 client_id=part.client_ids[0],
             )
+        for axis, length in part.axis_lengths.items():
+            if length != lengths[axis]:
+                raise SummaryError(
+                    "shape",
+                    f"the axis {axis!r} has length {length}, but {lengths[axis]} at client "
+                    f"{first.client_ids[0]!r}; all clients must have the same settings",
+                    client_id=part.client_ids[0],
+                )
         if part.classes.dtype.kind != labels.kind:
             raise SummaryError(
                 "classes",
@@ -411,11 +459,13 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
     names = [name for part in parts for name in part.client_ids if name]
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        one, other, *_ = [i for i, part in enumerate(parts) if twice in part.client_ids]
+        first_place, second_place, *_ = [
+            place for place, part in enumerate(parts) if twice in part.client_ids
+        ]
         raise SummaryError(
             "duplicate-client",
-            f"appears twice: in summary {one} and in summary {other} of those given; a client may "
-            "be counted once",
+            f"appears twice: in summary {first_place} and in summary {second_place} of those "
+            "given; a client may be counted once",
             client_id=twice,
         )
     common_origin(parts)
@@ -437,14 +487,13 @@ def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
         for item in part.origin.items():
             clients[item].extend(part.client_ids)
     origin: dict[str, str] = {}
-    for (name, fingerprint), here in clients.items():
+    for (name, fingerprint), client_ids in clients.items():
         if name in origin:
-            there = clients[name, origin[name]]
             raise SummaryError(
                 name,
-                f"the features are not of one {name}: {_few(there)} have {origin[name]}, "
-                f"{_few(here)} have {fingerprint}; make all with the same {name}, or solve them "
-                "apart",
+                f"the features are not of one {name}: {_few(clients[name, origin[name]])} have "
+                f"{origin[name]}, {_few(client_ids)} have {fingerprint}; make all with the same "
+                f"{name}, or solve them apart",
             )
         origin[name] = fingerprint
     return origin
@@ -551,22 +600,22 @@ def as_counts(counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def _as_origin(origin: Mapping[str, str]) -> Mapping[str, str]:
-    most, longest = _MAX_ORIGIN
     if (
         not isinstance(origin, Mapping)
-        or len(origin) > most
-        or not all(isinstance(text, str) and 0 < len(text) <= longest for text in _texts(origin))
+        or len(origin) > _MAX_FINGERPRINTS
+        or not all(map(_is_fingerprint, [*origin, *origin.values()]))
     ):
         raise SummaryError(
             "origin",
-            f"origin must be at most {most} fingerprints by name, texts of 1 to {longest} "
-            "characters",
+            f"origin must be at most {_MAX_FINGERPRINTS} fingerprints by name, texts of 1 to "
+            f"{_MAX_FINGERPRINT} printable characters",
         )
     return dict(sorted(origin.items()))
 
 
-def _texts(origin: Mapping[Any, Any]) -> list[Any]:
-    return [*origin.keys(), *origin.values()]
+def _is_fingerprint(text: Any) -> bool:
+    # It is printed in errors and reports, where control characters could forge a line.
+    return isinstance(text, str) and 0 < len(text) <= _MAX_FINGERPRINT and text.isprintable()
 
 
 def _as_statistic(
