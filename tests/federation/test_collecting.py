@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -796,3 +797,18 @@ def test_misfit_that_is_mended_counts_in_the_next_run(clients, expected, tmp_pat
 def test_plan_that_makes_no_sense_is_refused_by_name(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Plan(**wrong)
+
+
+def test_client_whose_summary_in_the_run_folder_is_damaged_is_asked_again(
+    clients, expected, tmp_path
+):
+    run(GridDouble({1: clients}), tmp_path)
+    with sqlite3.connect(tmp_path / STORE) as database:
+        database.execute("UPDATE summaries SET data = x'00' WHERE client_id = 'c002'")
+    _, report = run(GridDouble({1: without(clients, "c002")}), tmp_path)
+    assert "c002" in report.missing
+    grid = GridDouble({1: clients})
+    _, report = run(grid, tmp_path)
+    assert grid.summarized() == ["c002"]
+    assert report.missing == {}
+    assert head_bytes(tmp_path) == expected(clients, tmp_path)

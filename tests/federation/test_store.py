@@ -156,3 +156,33 @@ def test_a_run_folder_of_another_version_is_refused_with_the_version_named(store
     store._database.execute("PRAGMA user_version = 1")
     with pytest.raises(RunFolderError, match=r"written by fedcof 0\.1\.0; .* another run-folder"):
         SummaryStore(store._path, JOB)
+
+
+def test_features_without_an_origin_go_with_those_of_a_backbone_as_in_solve(store):
+    for client_id, origin in {"a": {"backbone": "1"}, "b": {}, "c": {"backbone": "1"}}.items():
+        made = summary(client_id).with_origin(origin)
+        store.add(client_id, made, made.to_bytes())
+    assert store.misfits() == {}
+    assert FedCOF().solve(store.summaries()).provenance.clients == 3
+
+
+def test_the_backbone_of_most_clients_that_name_one_counts(store):
+    origins = {"a": {"backbone": "2"}, "b": {}, "c": {"backbone": "1"}, "d": {"backbone": "1"}}
+    for client_id, origin in origins.items():
+        made = summary(client_id).with_origin(origin)
+        store.add(client_id, made, made.to_bytes())
+    assert store.misfits() == {"a": "backbone 2; 2 of 3 clients have backbone 1"}
+
+
+def test_a_damaged_summary_stops_nobody_and_is_replaced_when_it_comes_again(store):
+    add(store, "a")
+    add(store, "b")
+    with store._database:
+        store._database.execute("UPDATE summaries SET data = x'00' WHERE client_id = 'a'")
+    with again(store) as other:
+        assert other.client_ids() == {"b"}
+        assert "not a whole summary" in other.unreadable["a"]
+        assert add(other, "a")
+        assert other.unreadable == {}
+    with again(store) as other:
+        assert other.client_ids() == {"a", "b"}

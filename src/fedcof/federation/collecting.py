@@ -122,7 +122,13 @@ class Collector:
         store.drop(store.misfits())
         self._accepted = store.client_ids()
         self._classes = {label for kept in store.summaries() for label in kept.classes.tolist()}
-        self.report = CollectionReport(resumed=set(self._accepted))
+        self.report = CollectionReport(
+            resumed=set(self._accepted),
+            missing={
+                client_id: f"its summary in the run folder is damaged: {reason}"
+                for client_id, reason in store.unreadable.items()
+            },
+        )
         advance(len(self._accepted))
 
     def rounds(self) -> Iterator[CollectionReport]:

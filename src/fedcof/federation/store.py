@@ -10,12 +10,13 @@ import json
 import sqlite3
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from fedcof import __version__
-from fedcof.errors import RunFolderError
+from fedcof.errors import RunFolderError, SummaryError
 from fedcof.summaries import Summary, from_bytes
 
 SCHEMA = 2
@@ -52,11 +53,19 @@ class SummaryStore:
     ------
     RunFolderError
         If the database was made for another job or by another version of fedcof.
+
+    Attributes
+    ----------
+    unreadable : dict of str to str
+        Clients whose summary in the database is damaged, with the reason. It is replaced when the
+        client sends its summary again.
     """
 
     def __init__(self, path: Path, job: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._summaries: dict[str, Summary] = {}
+        self.unreadable: dict[str, str] = {}
         self._database = sqlite3.connect(path, timeout=60)
         try:
             # Complete after a kill of the process. After a loss of power the last summaries may be
@@ -64,8 +73,7 @@ class SummaryStore:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._open({key: json.dumps(value) for key, value in job.items()})
-            rows = self._database.execute("SELECT client_id, data FROM summaries")
-            self._summaries = {client_id: from_bytes(data) for client_id, data in rows}
+            self._read()
         except sqlite3.DatabaseError as error:
             self.close()
             raise RunFolderError(f"{path} cannot be read: {error}") from None
@@ -98,6 +106,13 @@ class SummaryStore:
                     "setting"
                 )
 
+    def _read(self) -> None:
+        for client_id, data in self._database.execute("SELECT client_id, data FROM summaries"):
+            try:
+                self._summaries[client_id] = from_bytes(data)
+            except SummaryError as error:
+                self.unreadable[client_id] = error.message
+
     def close(self) -> None:
         """Close the database."""
         self._database.close()
@@ -114,6 +129,8 @@ class SummaryStore:
         It is not where another one of this client came before. The same one again changes nothing.
         """
         with self._database:
+            if self.unreadable.pop(client_id, None) is not None:
+                self._delete([client_id])
             self._database.execute(
                 "INSERT OR IGNORE INTO summaries VALUES (?, ?)", (client_id, data)
             )
@@ -142,36 +159,43 @@ class SummaryStore:
     def misfits(self) -> dict[str, str]:
         """Return the clients whose summaries do not fit those of most others, with the reason.
 
-        Two fit if their features have one length and one origin, their labels are of one type, and
-        neither's features are larger than `LARGEST_SCALE` times the median client's. No client can
-        force its own on the others by being the first.
+        Two fit if their axes are equally long, their labels are of one type, their origins do not
+        contradict each other, and neither's features are larger than `LARGEST_SCALE` times the
+        median client's. The usual value is that of most clients, whoever came first.
         """
-        shapes = {name: _shape(kept) for name, kept in sorted(self._summaries.items())}
-        if not shapes:
-            return {}
-        most, clients = Counter(shapes.values()).most_common(1)[0]
-        scales = {
-            name: self._summaries[name].scale for name, shape in shapes.items() if shape == most
-        }
-        usual = statistics.median(scales.values())
-        return {
-            name: f"{shape}; {clients} of {len(shapes)} clients have {most}"
-            for name, shape in shapes.items()
-            if shape != most
-        } | {
-            name: f"features as large as {scale:.3g}; half of the clients have at most {usual:.3g}"
-            for name, scale in scales.items()
-            if scale > LARGEST_SCALE * usual > 0
+        fitting = dict(sorted(self._summaries.items()))
+        misfits: dict[str, str] = {}
+        origins = sorted({name for kept in fitting.values() for name in kept.origin})
+        traits: list[Callable[[Summary], str]] = [_shape, *(partial(_made_by, n) for n in origins)]
+        for describe in traits:
+            described = {c: text for c, kept in fitting.items() if (text := describe(kept))}
+            for usual, clients in Counter(described.values()).most_common(1):
+                for client_id, text in described.items():
+                    if text != usual:
+                        del fitting[client_id]
+                        misfits[client_id] = (
+                            f"{text}; {clients} of {len(described)} clients have {usual}"
+                        )
+        scales = {client_id: kept.scale for client_id, kept in fitting.items()}
+        median = statistics.median(scales.values()) if scales else 0.0
+        return misfits | {
+            client_id: f"features as large as {scale:.3g}; half of the clients have at most "
+            f"{median:.3g}"
+            for client_id, scale in scales.items()
+            if scale > LARGEST_SCALE * median > 0
         }
 
     def drop(self, client_ids: Collection[str]) -> None:
         """Forget the summaries of some clients."""
         with self._database:
-            self._database.executemany(
-                "DELETE FROM summaries WHERE client_id = ?", [(name,) for name in client_ids]
-            )
+            self._delete(client_ids)
         for client_id in client_ids:
             del self._summaries[client_id]
+
+    def _delete(self, client_ids: Iterable[str]) -> None:
+        self._database.executemany(
+            "DELETE FROM summaries WHERE client_id = ?", [(name,) for name in client_ids]
+        )
 
     def rounds(self) -> list[set[str]]:
         """Return the clients that every round so far asked."""
@@ -194,5 +218,11 @@ class SummaryStore:
 
 def _shape(summary: Summary) -> str:
     labels = "names" if summary.classes.dtype.kind == "U" else "numbers"
-    made = "".join(f", {name} {fingerprint}" for name, fingerprint in summary.origin.items())
-    return f"features of length {summary.dim} and {labels} for labels{made}"
+    others = summary.axis_lengths.items() - {("dim", summary.dim)}
+    axes = "".join(f", {axis} {length}" for axis, length in sorted(others))
+    return f"features of length {summary.dim} and {labels} for labels{axes}"
+
+
+def _made_by(name: str, summary: Summary) -> str:
+    """Return a fingerprint of the summary's origin with its name; empty where it has none."""
+    return f"{name} {summary.origin[name]}" if name in summary.origin else ""
