@@ -11,14 +11,14 @@ from fedcof.federation.sources import Clients, extract, load_clients
 
 _log = logging.getLogger(__name__)
 
-# A user's load_data may call sys.exit, which must not end the answer for the other clients.
+# A user's load_data may call sys.exit, which would end the answer for the other clients.
 _FAILURES = (Exception, SystemExit)
 
 
 def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
     """Answer a question of the server.
 
-    What went wrong is told in full in this process's log, and to the server in a code only.
+    The full error goes into this process's log; the server gets a code only.
 
     Parameters
     ----------

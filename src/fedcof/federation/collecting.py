@@ -4,11 +4,12 @@ A round draws clients that no round has drawn before and asks the SuperNodes tha
 question at a time a SuperNode. The loop looks at the grid, takes the answers that are there, and
 gives every idle SuperNode its next question.
 
-What goes wrong is one of two things. A SuperNode is at *fault* when it gives no answer in time,
-crashes, or talks nonsense: its next question is about half as many clients, those with the fewest
-faults first. So one client that kills the process is soon alone, and the others are unharmed. After
-some faults in a row, each with one client in question, the SuperNode is given up. A client *failed*
-when its summary could not be made, or is not let in: it is not asked again in this run.
+Two things may go wrong. A SuperNode is at *fault* when it gives no answer in time, crashes, or its
+answer breaks the rules of `records`: its next question names half as many clients, those with the
+fewest faults first. So a client that kills the process is soon asked alone, and the others are
+unharmed. After `Plan.attempts` faults in a row, each of a question with one client, the SuperNode
+is given up. A client *failed* when its summary could not be made or was not let in: it is not asked
+again in this run.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from fedcof.federation.store import SummaryStore
 
 @dataclass(frozen=True)
 class Fault:
-    """There will be no answer; the reason is a word for the report."""
+    """There will be no answer, for a reason that the report gives."""
 
     reason: str
 
 
 class Grid(Protocol):
-    """What collecting needs of Flower."""
+    """The part of Flower's grid that collecting uses."""
 
     def online(self) -> Collection[int]:
         """Return the ids of the SuperNodes that are connected."""
@@ -58,14 +59,14 @@ class _Node:
     online: bool = False
     clients: frozenset[str] | None = None
     question: _Question | None = None
-    share: int = 1 << 30
-    strikes: int = 0
+    batch_size: int = 1 << 30
+    faults_in_a_row: int = 0
     given_up: str = ""
 
 
 @dataclass(eq=False)
 class _Question:
-    """A question on its way."""
+    """A question that is sent and not answered yet."""
 
     id: str
     node_id: int
@@ -118,7 +119,7 @@ class Collector:
         self._open: dict[str, _Question] = {}
         self._pending: set[str] = set()
         self._faults: Counter[str] = Counter()
-        self._on_their_way: set[str] = set()
+        self._in_flight: set[str] = set()
         store.drop(store.misfits())
         self._accepted = store.client_ids()
         self._classes = {label for kept in store.summaries() for label in kept.classes.tolist()}
@@ -139,7 +140,7 @@ class Collector:
         self._wait(lambda: len(self._accepted | self._holders.keys()) >= self._needed())
         while self._open_round():
             while self._pending and not self._enough():
-                self._turn()
+                self._poll()
             self.report.misfit = self._store.misfits()
             for client_id in self._pending:
                 self.report.missing[client_id] = "not waited for: the quorum was reached"
@@ -172,11 +173,11 @@ class Collector:
         return 0 < self._plan.quorum <= len(self._accepted) - len(self.report.misfit)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        """Take turns until it is done and every SuperNode online is described, or time is up."""
+        """Poll until it is done and every SuperNode online has named its clients, or time is up."""
         deadline = self._now() + self._plan.timeout
-        self._turn()
+        self._poll()
         while self._now() < deadline and (self._undescribed() or not done()):
-            self._turn()
+            self._poll()
         for node_id in self._undescribed():
             self.report.nodes[node_id] = "has not named its clients in time"
 
@@ -192,8 +193,8 @@ class Collector:
         asked = self._store.rounds()
         if self._enough():
             return False
-        if self.report.rounds == 0 and (left := set().union(*asked) - self._accepted):
-            self._pending |= left  # of a run before this one
+        if self.report.rounds == 0 and (unanswered := set().union(*asked) - self._accepted):
+            self._pending |= unanswered  # of a run before this one
         elif self._plan.rounds and len(asked) >= self._plan.rounds:
             return False
         else:
@@ -209,16 +210,16 @@ class Collector:
         self.report.rounds += bool(self._pending)
         return bool(self._pending)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         """Look at the grid once; sleep if nothing has happened."""
-        online = self._look()
-        answered = [self._hear(question) for question in list(self._open.values())]
+        online = self._update_online()
+        answered = [self._receive(question) for question in list(self._open.values())]
         asked = [self._ask_next(node_id) for node_id in sorted(online)]
         self._give_up_waiting()
         if not any(answered) and not any(asked):
             self._sleep(self._pause)
 
-    def _look(self) -> set[int]:
+    def _update_online(self) -> set[int]:
         online = set(self._grid.online())
         for node_id in online:
             self._nodes.setdefault(node_id, _Node()).last_seen = self._now()
@@ -235,11 +236,11 @@ class Collector:
             return False
         if node.clients is None:
             return self._ask(node_id, DESCRIBE, ())
-        mine = sorted(
-            node.clients & self._pending - self._on_their_way,
+        wanted = sorted(
+            node.clients & self._pending - self._in_flight,
             key=lambda client_id: (self._faults[client_id], client_id),
         )
-        return bool(mine) and self._ask(node_id, SUMMARIZE, tuple(mine[: node.share]))
+        return bool(wanted) and self._ask(node_id, SUMMARIZE, tuple(wanted[: node.batch_size]))
 
     def _ask(self, node_id: int, action: str, clients: tuple[str, ...]) -> bool:
         plan, node = self._plan, self._nodes[node_id]
@@ -247,7 +248,7 @@ class Collector:
         if action == SUMMARIZE:
             record |= {"clients": list(clients), "limit": plan.max_message}
             self.report.asked.update(clients)
-        # Longer than we wait: what comes late is still welcome.
+        # It expires long after our deadline: a late answer still counts.
         question_id = self._grid.ask(node_id, action, record, plan.timeout * (plan.attempts + 1))
         deadline = self._now() + plan.timeout
         question = _Question(question_id or "", node_id, action, clients, deadline)
@@ -255,12 +256,12 @@ class Collector:
             self._fault(question, "the question could not be sent")
             return False
         node.question = self._open[question_id] = question
-        self._on_their_way.update(clients)
+        self._in_flight.update(clients)
         return True
 
-    # Hearing
+    # Receiving
 
-    def _hear(self, question: _Question) -> bool:
+    def _receive(self, question: _Question) -> bool:
         """Take the answer to a question if it is there; return whether it was."""
         answer = self._grid.answer(question.id)
         if answer is None:
@@ -283,7 +284,7 @@ class Collector:
 
     def _close(self, question: _Question) -> None:
         self._nodes[question.node_id].question = None
-        self._on_their_way.difference_update(question.clients)
+        self._in_flight.difference_update(question.clients)
 
     def _take(self, question: _Question, record: Record) -> None:
         node = self._nodes[question.node_id]
@@ -298,7 +299,7 @@ class Collector:
         wanted = set(question.clients)
         if not wanted & (answer.summaries.keys() | answer.failed.keys()):
             raise AnswerError("mentions none of the clients that it was asked for")
-        node.strikes, node.share = 0, 2 * node.share
+        node.faults_in_a_row, node.batch_size = 0, 2 * node.batch_size
         self.report.wire_bytes += sum(map(len, answer.summaries.values()))
         for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
             self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
@@ -310,7 +311,7 @@ class Collector:
             )
 
     def _describe(self, node: _Node, roster: Roster) -> None:
-        node.clients, node.strikes = frozenset(roster.client_ids), 0
+        node.clients, node.faults_in_a_row = frozenset(roster.client_ids), 0
         for client_id in roster.client_ids:
             holders = self._holders.setdefault(client_id, [])
             holders.append(node)
@@ -351,17 +352,17 @@ class Collector:
         node = self._nodes[question.node_id]
         self._faults.update(question.clients)
         if len(question.clients) > 1:
-            node.share = len(question.clients) // 2
+            node.batch_size = len(question.clients) // 2
         else:
-            node.strikes += 1
-        if node.strikes >= self._plan.attempts:
+            node.faults_in_a_row += 1
+        if node.faults_in_a_row >= self._plan.attempts:
             node.given_up = reason
             self.report.nodes[question.node_id] = reason
 
     def _give_up_waiting(self) -> None:
         """Give up the clients that no SuperNode will answer for."""
         earliest = self._now() - self._plan.timeout
-        for client_id in sorted(self._pending - self._on_their_way):
+        for client_id in sorted(self._pending - self._in_flight):
             holders = self._holders.get(client_id, [])
             hopeful = [node for node in holders if not node.given_up]
             if holders and not hopeful:

@@ -7,7 +7,7 @@ from flwr.app import Error
 from fedcof.federation.records import checked_code
 
 CANNOT = 100
-"""The code of this package's own ClientApp: its reason is a code and the name of a class."""
+"""Flower's error code for a fault of fedcof's ClientApp, whose reason holds no text of an error."""
 
 _FAULTS = {
     1: "its ClientApp could not be loaded",

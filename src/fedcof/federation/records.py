@@ -140,7 +140,9 @@ class Answer:
                 client_id: blob[start:stop]
                 for client_id, (start, stop) in zip(client_ids, pairwise(stops), strict=True)
             },
-            failed={c: checked_code(code) for c, code in zip(failed, codes, strict=True)},
+            failed={
+                client_id: checked_code(code) for client_id, code in zip(failed, codes, strict=True)
+            },
         )
 
 

@@ -26,11 +26,11 @@ class CollectionReport:
     refused : dict of str to str
         Those whose summary was not let in, or could not be made, with the reason.
     misfit : dict of str to str
-        Those whose summary does not fit those of most others and does not count, with the reason.
+        Those whose summary does not fit most others, and does not count, with the reason.
     missing : dict of str to str
         Those who did not answer, with the reason.
     late : set of str
-        Those who answered after the time that they had; they count.
+        Those whose answer came after its deadline; they count.
     duplicate : set of str
         Those who sent their summary again; it counts once.
     conflicting : set of str

@@ -61,16 +61,16 @@ def run(grid: FlowerGrid, context: Context) -> None:
         _print(f"accuracy on {source}: {accuracy:.1%}")
     if training is not None:
         history = [collected(settings, accuracy)]
-        training.run(grid, nodes, head, history=history, on_round=_tell)
+        training.run(grid, nodes, head, history=history, on_round=_print_round)
         _print(f"trained: {settings.run_folder}")
 
 
 @contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Print what fedcof has to say as one line; the run still counts as failed.
+    """Print an error of fedcof as one line; the run still counts as failed.
 
-    Flower marks a run as failed when its ServerApp raises, and logs that with a traceback. The
-    traceback of an error that is told here is kept out of Flower's log.
+    Flower marks a run as failed when its ServerApp raises, and logs that with a traceback, which
+    is kept out of Flower's log where the error has been printed.
     """
     try:
         yield
@@ -93,12 +93,12 @@ def _is_not_about(error: BaseException, record: logging.LogRecord) -> bool:
     return record.exc_info is None or record.exc_info[1] is not error
 
 
-def _tell(one: Round) -> None:
-    if one.loss is None:
+def _print_round(done: Round) -> None:
+    if done.loss is None:
         return
-    accuracy = "" if math.isnan(one.accuracy) else f", accuracy {one.accuracy:.1%}"
-    _print(f"training, round {one.number}: {one.clients} clients, loss {one.loss:.4f}{accuracy}")
-    for refused in one.refused:
+    accuracy = "" if math.isnan(done.accuracy) else f", accuracy {done.accuracy:.1%}"
+    _print(f"training, round {done.number}: {done.clients} clients, loss {done.loss:.4f}{accuracy}")
+    for refused in done.refused:
         _print(f"  refused {refused}")
 
 
@@ -144,7 +144,7 @@ class FlowerGrid:
         waiting: dict[str, str] = {}
         answers: list[tuple[str, RecordDict | Fault]] = []
         for key, (node_id, content) in contents.items():
-            # It is good for longer than we wait: what comes too late is told here.
+            # It expires after our deadline, so that this loop decides what comes too late.
             message_id = self._push(Message(content, node_id, MessageType.TRAIN, ttl=2 * timeout))
             if message_id is None:
                 answers.append((key, Fault(_UNSENT)))

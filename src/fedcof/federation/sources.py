@@ -69,8 +69,10 @@ def load_clients(source: str, context: Any) -> Clients:
         function = getattr(importlib.import_module(module), attribute)
         return _as_mapping(function(context), name)
     clients = read_clients(Path(source), name)
-    share = context.node_config.get("partition-id"), context.node_config.get("num-partitions")
-    return clients if None in share else Share(clients, *share)
+    node, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
+    if node is None or nodes is None:
+        return clients
+    return LazyClients({name: name for name in sorted(clients)[node::nodes]}, clients.__getitem__)
 
 
 def _as_mapping(loaded: Any, name: str) -> Clients:
@@ -128,7 +130,7 @@ def _by_client(arrays: Mapping[str, NDArray[Any]]) -> Clients:
     labels = arrays["labels"]
     if "clients" not in arrays:
         return {_NAMELESS: (data, labels)}
-    return Rows(arrays["clients"], lambda rows: (data[rows], labels[rows]))
+    return _by_row(arrays["clients"], lambda rows: (data[rows], labels[rows]))
 
 
 def _images_by_client(images: ImageSet) -> Clients:
@@ -136,54 +138,38 @@ def _images_by_client(images: ImageSet) -> Clients:
     clients = images.columns.get("clients", images.columns.get("client"))
     if clients is None:
         return {_NAMELESS: (images.images, labels)}
-    return Rows(clients, lambda rows: (images.subset(rows).images, labels[rows]))
+    return _by_row(clients, lambda rows: (images.subset(rows).images, labels[rows]))
 
 
-class Rows(Mapping[str, tuple[Data, Any]]):
-    """Clients as rows of a table.
+def _by_row(clients: NDArray[Any], read: Callable[[Any], tuple[Data, Any]]) -> Clients:
+    """Return the clients of a table from the client of every row, and what reads some rows."""
+    order = np.argsort(clients, kind="stable")
+    names, starts = np.unique(clients[order], return_index=True)
+    return LazyClients(dict(zip(map(str, names), np.split(order, starts[1:]), strict=True)), read)
+
+
+class LazyClients(Mapping[str, tuple[Data, Any]]):
+    """Clients whose data is read when it is asked for.
 
     Parameters
     ----------
-    clients : (n,) array of str or int
-        The client of every row.
-    take : callable
-        Returns data and labels of an array of rows.
+    places : mapping of str to object
+        Where each client's data is: the rows of a table, a key of another mapping.
+    read : callable
+        Returns the data and the labels in a place.
     """
 
-    def __init__(
-        self, clients: NDArray[Any], take: Callable[[NDArray[np.int64]], tuple[Data, Any]]
-    ) -> None:
-        order = np.argsort(clients, kind="stable")
-        names, starts = np.unique(clients[order], return_index=True)
-        self._rows = dict(zip(map(str, names), np.split(order, starts[1:]), strict=True))
-        self._take = take
+    def __init__(self, places: Mapping[str, Any], read: Callable[[Any], tuple[Data, Any]]) -> None:
+        self._places, self._read = places, read
 
     def __getitem__(self, client_id: str) -> tuple[Data, Any]:
-        return self._take(self._rows[client_id])
+        return self._read(self._places[client_id])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-
-class Share(Mapping[str, tuple[Data, Any]]):
-    """Every `parts`-th of some clients, from number `part` on."""
-
-    def __init__(self, clients: Clients, part: int, parts: int) -> None:
-        self._clients, self._ids = clients, dict.fromkeys(sorted(clients)[part::parts])
-
-    def __getitem__(self, client_id: str) -> tuple[Data, Any]:
-        if client_id not in self._ids:
-            raise KeyError(client_id)
-        return self._clients[client_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._places)
 
 
 def are_features(data: Data) -> bool:
