@@ -148,7 +148,7 @@ def dealings(
     Parameters
     ----------
     columns : iterable of str
-        Those of the data set: each is a way by its own name, unless a scheme has that name.
+        Those of the data set. Each is a way to deal by its own name, unless a scheme has the name.
     clients : int, default 100
         How many the schemes make.
     alpha : float, default 0.1

@@ -141,19 +141,16 @@ def hsu_dirichlet(labels: ArrayLike, num_clients: int, alpha: float, *, seed: Se
 
     Parameters
     ----------
-    labels : (n,) array
-        The class of each sample.
-    num_clients : int
-        The paper's K.
+    labels, num_clients, seed
+        As for `dirichlet`.
     alpha : float
         Concentration: near 0, a class is at hardly more than one client; large, all have their
         share.
-    seed : int or numpy.random.Generator
 
     Raises
     ------
     ValueError
-        If there are no labels, no clients, or ``alpha`` is not positive and finite.
+        As `dirichlet`.
 
     References
     ----------

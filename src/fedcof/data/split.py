@@ -1,4 +1,4 @@
-"""What is for training and what for testing."""
+"""The split of a data set into one to train on and one to test on."""
 
 from pathlib import Path
 

@@ -80,12 +80,11 @@ def _tables(parts: Sequence[Sequence[Path]]) -> list[FeatureTable]:
     names, labels = np.unique(
         np.concatenate([columns["label"] for columns in read]), return_inverse=True
     )
-    tables = []
-    for columns in read:
-        size = len(columns.pop("label"))
-        own, labels = labels[:size], labels[size:]
-        tables.append(FeatureTable(columns.pop("features"), own, tuple(map(str, names)), columns))
-    return tables
+    stops = np.cumsum([len(columns.pop("label")) for columns in read])
+    return [
+        FeatureTable(columns.pop("features"), part, tuple(map(str, names)), columns)
+        for columns, part in zip(read, np.split(labels, stops[:-1]), strict=True)
+    ]
 
 
 def _concatenate(read: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

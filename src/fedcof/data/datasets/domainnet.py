@@ -36,9 +36,9 @@ def _read_part(folder: Path, part: str) -> ImageSet:
     images: list[Path] = []
     labels, domains = [], []
     for domain in DOMAINS:
-        by = f"{domain}_{part}.txt"
-        names = [name for name, _ in lines(folder / by) if name.split("/")[1] in CLASSES]
-        images += listed(folder, names, by)
+        list_name = f"{domain}_{part}.txt"
+        names = [name for name, _ in lines(folder / list_name) if name.split("/")[1] in CLASSES]
+        images += listed(folder, names, list_name)
         labels += [CLASSES.index(name.split("/")[1]) for name in names]
         domains += [domain] * len(names)
     return ImageSet(images, np.array(labels, np.int64), CLASSES, {"domain": np.array(domains)})

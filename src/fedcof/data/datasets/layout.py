@@ -39,7 +39,7 @@ class Layout:
         return data / self.folders[0] / self.marker
 
 
-def listed(folder: Path, names: Sequence[str], by: str) -> list[Path]:
+def listed(folder: Path, names: Sequence[str], list_name: str) -> list[Path]:
     """Return the files that a list names, all of which have to be there.
 
     Parameters
@@ -47,27 +47,26 @@ def listed(folder: Path, names: Sequence[str], by: str) -> list[Path]:
     folder : Path
     names : sequence of str
         Relative to ``folder``, with forward slashes.
-    by : str
-        What the list is called, for the error.
+    list_name : str
+        The list's name in the error.
 
     Raises
     ------
     FileNotFoundError
         If some are missing: the first, and how many.
     """
-    there: dict[str, set[str]] = {}
-    missing = []
-    for name in names:
-        parent, _, file = name.rpartition("/")
-        if parent not in there:
-            there[parent] = _entries(folder / parent)
-        if file not in there[parent]:
-            missing.append(name)
+    places = [(parent, file) for parent, _, file in (name.rpartition("/") for name in names)]
+    entries = {parent: _entries(folder / parent) for parent in {parent for parent, _ in places}}
+    missing = [
+        name
+        for name, (parent, file) in zip(names, places, strict=True)
+        if file not in entries[parent]
+    ]
     if missing:
         raise FileNotFoundError(
             f"{folder / missing[0]} is missing"
             + (f", and {len(missing) - 1:,} more" if len(missing) > 1 else "")
-            + f" of the {len(names):,} images in {by}"
+            + f" of the {len(names):,} images in {list_name}"
         )
     return [folder / name for name in names]
 

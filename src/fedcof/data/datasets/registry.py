@@ -276,11 +276,11 @@ def _check_size(dataset: Dataset, split: Split, data: object) -> None:
         "test images": (len(test), dataset.test),
         "classes": (len(np.unique(train.labels)), dataset.classes),
     }
-    for what, (have, want) in found.items():
-        if want is not None and have != want:
+    for things, (number, expected) in found.items():
+        if expected is not None and number != expected:
             raise DatasetMissingError(
-                f"{dataset.name} in {data} has {have:,} {what} and should have {want:,}; unpack it "
-                "again, or take what is there as folder:PATH or parquet:PATH"
+                f"{dataset.name} in {data} has {number:,} {things} and should have {expected:,}; "
+                "unpack it again, or take what is there as folder:PATH or parquet:PATH"
             )
 
 
