@@ -1,4 +1,16 @@
-"""scikit-learn estimators over the methods: the whole federation in one process."""
+"""scikit-learn estimators over the methods: the whole federation in one process.
+
+Once fitted, each has the attributes
+
+classes_ : ndarray, shape (n_classes,)
+    The labels in ascending order.
+head_ : LinearHead
+    The solution, over the same labels.
+n_features_in_ : int
+    The length of a feature.
+summary_ : Summary
+    All that the clients sent; its classes are indices into `classes_`.
+"""
 
 from __future__ import annotations
 
@@ -167,17 +179,6 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
 class FedNCMClassifier(_MethodClassifier):
     """The nearest class mean by inner product; see `FedNCM`.
 
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        The labels in ascending order.
-    head_ : LinearHead
-        The solution, over the same labels.
-    n_features_in_ : int
-        The length of a feature.
-    summary_ : Summary
-        All that the clients sent; its classes are indices into `classes_`.
-
     Examples
     --------
     >>> FedNCMClassifier().fit([[0.0, 1.0], [2.0, 0.0]], ["cat", "dog"]).predict([[3.0, 1.0]])
@@ -202,17 +203,6 @@ class Fed3RClassifier(_MethodClassifier):
     ----------
     ridge : float, default 0.01
         lambda, added to the diagonal of the Gram matrix.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        The labels in ascending order.
-    head_ : LinearHead
-        The solution, over the same labels.
-    n_features_in_ : int
-        The length of a feature.
-    summary_ : Summary
-        All that the clients sent; its classes are indices into `classes_`.
     """
 
     def __init__(self, ridge: float = 0.01) -> None:
@@ -238,17 +228,6 @@ class FedCOFClassifier(_MethodClassifier):
         How many means of disjoint random sets a client sends for a class.
     random_state : int, RandomState or None, default None
         Makes those sets.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        The labels in ascending order.
-    head_ : LinearHead
-        The solution, over the same labels.
-    n_features_in_ : int
-        The length of a feature.
-    summary_ : ClassMeans
-        All that the clients sent; its classes are indices into `classes_`.
 
     Examples
     --------
@@ -303,17 +282,6 @@ class CCVRClassifier(_MethodClassifier):
         Iterations of L-BFGS.
     random_state : int, RandomState or None, default 0
         Seeds the draws.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        The labels in ascending order.
-    head_ : LinearHead
-        The solution, over the same labels.
-    n_features_in_ : int
-        The length of a feature.
-    summary_ : Summary
-        All that the clients sent; its classes are indices into `classes_`.
     """
 
     def __init__(
@@ -360,8 +328,8 @@ def _merged_by_client(
     names, client_index, sizes = np.unique(clients, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(client_index, kind="stable"), np.cumsum(sizes)[:-1])
     return merge(
-        method.summarize(X[mine], class_index[mine], client_id=name, rng=rng)
-        for name, mine in zip(names.tolist(), rows, strict=True)
+        method.summarize(X[held], class_index[held], client_id=name, rng=rng)
+        for name, held in zip(names.tolist(), rows, strict=True)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 
 class FedCOFError(Exception):
@@ -59,11 +60,8 @@ class SummaryError(FedCOFError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exception pickles its args, which are not the parameters of __init__.
-        return (_rebuild, (self.code, self.message, self.client_id))
-
-
-def _rebuild(code: str, message: str, client_id: str) -> SummaryError:
-    return SummaryError(code, message, client_id=client_id)
+        rebuild = partial(SummaryError, client_id=self.client_id)
+        return (rebuild, (self.code, self.message))
 
 
 @contextmanager

@@ -27,7 +27,8 @@ _CENTRING_BYTES = 512 << 10
 """Bytes of rows that are centred at a time, so that they and their centres stay in the cache."""
 
 _LARGEST_CORRECTION = 16.0
-"""If more than 16 times the scatter is taken off to move it to the means, a digit is lost."""
+"""If moving the scatter to the means subtracts more than 16 times what is left, a decimal digit is
+lost: the scatter is then computed again, about the means."""
 
 _ROWS_PER_DIM_IN_FLOAT64 = 8
 """Up to 8 rows a dimension, products in float64 cost little, and rounding in float32 could turn a
@@ -179,7 +180,7 @@ class CentredScatter:
     sums : ndarray of float64, shape (groups, dim)
         The weighted sum of ``x - centre`` in every group.
     scatter : ndarray of float64, shape (dim, dim)
-        The weighted sum of ``(x - centre)(x - centre)^T``; its upper triangle counts.
+        The weighted sum of ``(x - centre)(x - centre)^T``. Only the upper triangle is filled.
     """
 
     centres: NDArray[np.floating[Any]]
@@ -233,7 +234,7 @@ class CentredScatter:
 
     @property
     def correction(self) -> float:
-        """The trace of what `about_means` takes off."""
+        """The trace of what `about_means` subtracts."""
         offsets = self._offsets
         return float(np.vdot(offsets, offsets))
 

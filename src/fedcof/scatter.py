@@ -239,12 +239,12 @@ class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
         found = np.flatnonzero(self.statistics.classes == label)
         if len(found) == 0:
             raise KeyError(label)
-        mine = np.flatnonzero(self.statistics.class_index == found[0])
-        counts = self.statistics.counts[mine]
+        rows = np.flatnonzero(self.statistics.class_index == found[0])
+        counts = self.statistics.counts[rows]
         _, covariance = scatter_about_means(
-            [self.means[mine].astype(np.float64)],
-            counts / max(1, len(mine) - 1),
-            np.zeros(len(mine), dtype=np.int64),
+            [self.means[rows].astype(np.float64)],
+            counts / max(1, len(rows) - 1),
+            np.zeros(len(rows), dtype=np.int64),
             1,
         )
         return add_to_diagonal(covariance, self.shrinkage)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
@@ -16,6 +15,7 @@ from fedcof.registry import Registry
 from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
 from fedcof.summaries.base import common_origin
+from fedcof.summaries.samples import Seed
 
 S = TypeVar("S", bound=Summary)
 
@@ -61,12 +61,7 @@ class Method(ABC, Generic[S]):
         return self
 
     def summarize(
-        self,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
+        self, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> S:
         """Return what a client sends.
 

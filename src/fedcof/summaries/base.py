@@ -42,6 +42,7 @@ _LARGEST_COUNT = 2**40
 """Counts above it are rejected: the sum over millions of clients must fit int64."""
 
 _NAMED_IN_ERROR = 5
+"""Clients that an error names; of the others it gives the number."""
 
 MAX_CLASS_NAME = 200
 """Characters of a class that is a string."""
@@ -111,7 +112,7 @@ class Summary(ABC):
     client_ids: tuple[str, ...] = ("",)
     rows_per_client: NDArray[np.int64] = None  # type: ignore[assignment]  # an array once checked
     origin: Mapping[str, str] = field(default_factory=dict)
-    # Counted once, when a summary arrives: a server that solves has thousands of them.
+    # Computed once, when a summary is made: a server that solves has thousands of them.
     total: int = field(init=False)
     rows_sent: int = field(init=False)
     formula_bytes: int = field(init=False)
@@ -233,7 +234,7 @@ class Summary(ABC):
         return {"client_ids": client_ids, "rows_per_client": np.array(rows)}
 
     def with_origin(self, origin: Mapping[str, str]) -> Self:
-        """Return the summary as that of features that this origin made."""
+        """Return the summary with another origin."""
         return replace(self, origin=origin)
 
     def to_bytes(self, coding: str = Float32.name) -> bytes:
@@ -312,7 +313,7 @@ class Summary(ABC):
 
 @dataclass(frozen=True)
 class _Envelope:
-    """What the metadata of a summary's bytes say."""
+    """The metadata of a summary's bytes."""
 
     kind: str
     client_ids: tuple[str, ...]
@@ -525,19 +526,19 @@ def merge(summaries: Iterable[S]) -> S:
 
 
 def check_classes(summary: Summary, classes: ArrayLike) -> None:
-    """Check that a summary speaks of no class that is not in a list.
+    """Check that every class of a summary is in a list.
 
     Raises
     ------
     SummaryError
-        With the classes that are foreign.
+        With the classes that are not.
     """
     known = as_labels(classes)
-    foreign = sorted(set(summary.classes.tolist()) - set(known.tolist()), key=str)
-    if foreign:
+    unknown = sorted(set(summary.classes.tolist()) - set(known.tolist()), key=str)
+    if unknown:
         raise SummaryError(
             "classes",
-            f"the classes {foreign[:5]} are not among the {len(known)} of this federation",
+            f"the classes {unknown[:5]} are not among the {len(known)} of this federation",
             client_id=summary.client_ids[0],
         )
 

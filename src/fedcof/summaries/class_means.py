@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.errors import SummaryError, naming
 from fedcof.numerics import GroupSums
 from fedcof.summaries.base import Summary
-from fedcof.summaries.samples import check_samples
+from fedcof.summaries.samples import Seed, check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,7 +40,7 @@ class ClassMeans(Summary):
         labels: ArrayLike,
         *,
         client_id: str = "",
-        rng: np.random.Generator | int | None = None,
+        rng: Seed = None,
         means_per_class: int = 1,
     ) -> Self:
         """Return the mean (or means) and the count of every class; see `fedcof.summarize`."""
@@ -116,13 +116,7 @@ class Summarizer:
     array([[2., 4.]])
     """
 
-    def __init__(
-        self,
-        *,
-        means_per_class: int = 1,
-        rng: np.random.Generator | int | None = None,
-        client_id: str = "",
-    ) -> None:
+    def __init__(self, *, means_per_class: int = 1, rng: Seed = None, client_id: str = "") -> None:
         if means_per_class < 1:
             raise ValueError(f"means_per_class must be at least 1, not {means_per_class}")
         if means_per_class > 1 and rng is None:
@@ -155,8 +149,8 @@ class Summarizer:
         for position, label in enumerate(classes.tolist()):
             sets = self._sets.setdefault(label, _Sets(width, dim, self._seed(label)))
             if width > 1:
-                mine = np.flatnonzero(class_index == position)
-                group_index[mine] += sets.deal(len(mine))
+                rows = np.flatnonzero(class_index == position)
+                group_index[rows] += sets.deal(len(rows))
         num_groups = len(classes) * width
         by_set = GroupSums.of([features], group_index, num_groups)
         sums, counts = by_set.sums.reshape(-1, width, dim), by_set.rows.reshape(-1, width)
@@ -244,7 +238,7 @@ def summarize(
     labels: ArrayLike,
     *,
     means_per_class: int = 1,
-    rng: np.random.Generator | int | None = None,
+    rng: Seed = None,
     client_id: str = "",
 ) -> ClassMeans:
     """Return the mean and the count of every class, all that a client sends (algorithm 1).

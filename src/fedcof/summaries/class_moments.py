@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.errors import naming
 from fedcof.summaries.base import Summary
 from fedcof.summaries.gram import check_one_row_per_class
-from fedcof.summaries.samples import check_samples
+from fedcof.summaries.samples import Seed, check_samples
 
 M = TypeVar("M", bound="ClassMoments")
 
@@ -78,12 +78,7 @@ class ClassMoments(Summary):
 
     @classmethod
     def summarize(
-        cls,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
+        cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> Self:
         """Return the moments of a client's samples, in float64; nothing is drawn.
 
@@ -97,11 +92,11 @@ class ClassMoments(Summary):
 
         def distributions() -> Iterator[ClassDistribution]:
             for label in np.unique(coded):
-                mine = array[coded == label].astype(np.float64)
-                mean = mine.mean(axis=0)
-                scatter = cls.spread(mine - mean, np.ones(len(mine)))
+                members = array[coded == label].astype(np.float64)
+                mean = members.mean(axis=0)
+                scatter = cls.spread(members - mean, np.ones(len(members)))
                 yield ClassDistribution(
-                    label.item(), len(mine), mean, scatter / max(1, len(mine) - 1)
+                    label.item(), len(members), mean, scatter / max(1, len(members) - 1)
                 )
 
         return cls._from_distributions(distributions(), client_ids=(client_id,))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.errors import SummaryError, naming
 from fedcof.numerics import GroupSums, blocks, sum_by_group
 from fedcof.summaries.base import Summary
-from fedcof.summaries.samples import check_samples
+from fedcof.summaries.samples import Seed, check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,12 +36,7 @@ class Gram(Summary):
 
     @classmethod
     def summarize(
-        cls,
-        features: ArrayLike,
-        labels: ArrayLike,
-        *,
-        client_id: str = "",
-        rng: np.random.Generator | int | None = None,
+        cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> Self:
         """Return a client's G and B, in float64; nothing is drawn (section 3, Fed3R)."""
         with naming(client_id):

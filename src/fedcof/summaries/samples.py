@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.errors import SummaryError
 from fedcof.summaries.base import as_labels, check_finite
 
+Seed = np.random.Generator | int | None
+"""What a client's random sets are drawn from."""
+
 
 def check_samples(
     features: ArrayLike, labels: ArrayLike
