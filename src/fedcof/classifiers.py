@@ -213,7 +213,7 @@ class Fed3RClassifier(_MethodClassifier):
 
 
 class FedCOFClassifier(_MethodClassifier):
-    """A classifier from class means and the covariances that their variance tells; see `FedCOF`.
+    """A classifier from class means and the covariances estimated from their spread; see `FedCOF`.
 
     Without clients, the means are the samples and the covariances are those of the samples: the
     centralised classifier. `summary_` holds a copy of all samples then.

@@ -46,7 +46,7 @@ class Step(ABC):
 
     @abstractmethod
     def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:
-        """Return what is left of a summary; None if nothing is: the client sends nothing then."""
+        """Return what is left of a summary; with None the client sends nothing."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """How the float arrays of a summary travel.
 
-A new coding is a new subclass in a file of its own: what an array becomes, and back.
+A new coding is a new subclass in a file of its own, which turns an array into those that travel,
+and back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fedcof.errors import SummaryError
 from fedcof.registry import Registry
 
 Parts = Mapping[str, NDArray[Any]]
-"""What an array becomes: arrays by the suffix of their names, one of which may be empty."""
+"""The arrays that travel in place of one, by the suffix of its name; a suffix may be empty."""
 
 CODINGS: Registry[Coding] = Registry("coding")
 """Every coding by its name."""

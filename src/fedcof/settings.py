@@ -138,13 +138,8 @@ def setting(
     Traceback (most recent call last):
     fedcof.errors.SettingError: ridge must be a finite number, at least 0, it is -1.0
     """
-    known = {
-        "description": description,
-        "minimum": minimum,
-        "above": above,
-        "maximum": maximum,
-        "client": client,
-    }
+    bounds = {"minimum": minimum, "above": above, "maximum": maximum}
+    known = {"description": description, "client": client, **bounds}
     declared: T = field(default=default, metadata={"setting": known})
     return declared
 

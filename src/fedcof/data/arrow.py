@@ -144,8 +144,7 @@ def read_split(train: Sequence[Path], test: Sequence[Path]) -> Split:
 def read_path(path: Path) -> Split:
     """Return the images of one file, a fifth of them held out, or of a folder of files.
 
-    In a folder, what is called ``train*`` is for training and what is called ``test*`` or ``val*``
-    for testing.
+    In a folder, the files ``train*`` are for training, ``test*`` or ``val*`` for testing.
 
     Raises
     ------

@@ -48,9 +48,7 @@ def hold_out(images: ImageSet) -> Split:
 
 
 def train_and_test(path: Path, suffixes: tuple[str, ...]) -> tuple[list[Path], list[Path]] | None:
-    """Return the files of a folder that are to train on, ``train*``, and to test on.
-
-    The latter are called ``test*`` or ``val*``.
+    """Return the files ``train*`` of a folder, and its files ``test*`` or ``val*``.
 
     Returns
     -------

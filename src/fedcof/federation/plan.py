@@ -31,7 +31,7 @@ class Plan:
         above=0,
     )
     attempts: int = setting(
-        3, "Faults in a row, with one client in question, that a SuperNode may have.", minimum=1
+        3, "Faults in a row, one client asked each time, until a SuperNode is given up.", minimum=1
     )
     max_message: int = setting(32 << 20, "Bytes of summaries in one answer.", minimum=1)
     max_clients: int = setting(1_000_000, "Clients of the federation.", minimum=1)

@@ -18,7 +18,7 @@ from fedcof.training import TrainingGoal, TrainingSettings
 
 @dataclass(frozen=True, kw_only=True)
 class AppTraining(TrainingGoal):
-    """What training over SuperNodes has beside `TrainingSettings`; keys begin with ``train-``."""
+    """Settings of training over SuperNodes besides `TrainingSettings`, prefixed ``train-``."""
 
     timeout: float = setting(3600.0, "Seconds that a round waits for its clients.", above=0)
 

@@ -152,11 +152,11 @@ class FlowerGrid:
                 waiting[message_id] = key
         deadline = time.monotonic() + timeout
         while waiting:
-            came = {id_: answer for id_ in waiting if (answer := self._pull(id_)) is not None}
-            answers += [(waiting.pop(id_), answer) for id_, answer in came.items()]
+            arrived = {id_: answer for id_ in waiting if (answer := self._pull(id_)) is not None}
+            answers += [(waiting.pop(id_), answer) for id_, answer in arrived.items()]
             if time.monotonic() > deadline:
                 break
-            if not came:
+            if not arrived:
                 time.sleep(_PAUSE)
         return answers
 

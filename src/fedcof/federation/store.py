@@ -1,7 +1,8 @@
 """The summaries that arrived, in a file that survives a kill at any moment.
 
 One SQLite database a run: write-ahead log, one transaction a summary, so a summary is there whole
-or not at all. It also knows for which job it was made, and which clients each round asked.
+or not at all. It also holds the settings that the summaries depend on, and which clients each round
+asked.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SCHEMA = 2
 """Version of the tables; another one is refused."""
 
 _WRITERS = {1: "fedcof 0.1.0"}
+"""Who wrote the older versions."""
 
 LARGEST_SCALE = 1e4
 """A client whose features are more than 10,000 times the median client's is set aside.
@@ -72,7 +74,7 @@ class SummaryStore:
             # missing, and are asked for again.
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
-            self._open({key: json.dumps(value) for key, value in job.items()})
+            self._open({key: json.dumps(value, sort_keys=True) for key, value in job.items()})
             self._read()
         except sqlite3.DatabaseError as error:
             self.close()

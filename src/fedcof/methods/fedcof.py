@@ -17,7 +17,7 @@ from fedcof.summaries import ClassMeans, Summary
 
 @dataclass(frozen=True)
 class FedCOF(Method[ClassMeans]):
-    """A classifier from class means and the covariances that their variance tells.
+    """A classifier from class means and the covariances estimated from their spread.
 
     The client sends what FedNCM's sends. The server estimates every class's covariance from the
     clients' means (eq. final-cov-estimate), and solves with the within-class scatter in place of
@@ -63,7 +63,7 @@ class FedCOF(Method[ClassMeans]):
         return self.means_per_class
 
     def pool(self, parts: Sequence[ClassMeans]) -> Scatter:
-        """Return the scatter that the means tell.
+        """Return the scatter estimated from the means.
 
         Warns
         -----

@@ -55,20 +55,16 @@ def listed(folder: Path, names: Sequence[str], list_name: str) -> list[Path]:
     FileNotFoundError
         If some are missing: the first, and how many.
     """
-    places = [(parent, file) for parent, _, file in (name.rpartition("/") for name in names)]
-    entries = {parent: _entries(folder / parent) for parent in {parent for parent, _ in places}}
-    missing = [
-        name
-        for name, (parent, file) in zip(names, places, strict=True)
-        if file not in entries[parent]
-    ]
+    paths = [folder / name for name in names]
+    entries = {parent: _entries(parent) for parent in {path.parent for path in paths}}
+    missing = [path for path in paths if path.name not in entries[path.parent]]
     if missing:
         raise FileNotFoundError(
-            f"{folder / missing[0]} is missing"
+            f"{missing[0]} is missing"
             + (f", and {len(missing) - 1:,} more" if len(missing) > 1 else "")
             + f" of the {len(names):,} images in {list_name}"
         )
-    return [folder / name for name in names]
+    return paths
 
 
 def _entries(folder: Path) -> set[str]:

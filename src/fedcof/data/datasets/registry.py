@@ -50,7 +50,7 @@ class Dataset:
     hub : Hub or None
         Where Hugging Face ``datasets`` finds it.
     select : callable
-        What of the hub's set belongs to this one.
+        Takes the images of this data set out of the hub's.
     packaged : callable, optional
         Returns a set that comes with fedcof.
     """
@@ -180,8 +180,8 @@ DATASETS: dict[str, Dataset] = {
     )
 }
 
-OWN: dict[str, Callable[[Path], Split]] = {"folder": read_folder, "parquet": read_path}
-"""How a path of the user's own is read, by the word before the colon."""
+PATH_READERS: dict[str, Callable[[Path], Split]] = {"folder": read_folder, "parquet": read_path}
+"""Readers of the user's own data, by the word before the colon."""
 
 
 def describe(name: str) -> Dataset:
@@ -224,8 +224,8 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Split:
     kind, colon, path = name.partition(":")
     if colon and kind == "table":
         raise ValueError(f"{name} has features, not images; fedcof.data.load_table reads it")
-    if colon and kind in OWN:
-        return OWN[kind](Path(path).expanduser())
+    if colon and kind in PATH_READERS:
+        return PATH_READERS[kind](Path(path).expanduser())
     dataset = describe(name)
     if dataset.packaged is not None:
         return dataset.packaged()
