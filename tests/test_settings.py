@@ -89,3 +89,11 @@ def test_an_integer_above_every_float_is_refused(bad: dict[str, int]) -> None:
 def test_a_key_in_both_spellings_is_refused() -> None:
     with pytest.raises(SettingError, match="a_rounds is given twice: also as a-rounds"):
         read_settings(Toy, {"a-rounds": 2, "a_rounds": 3}, prefix="a-")
+
+
+def test_a_class_with_settings_that_is_no_dataclass_is_refused() -> None:
+    class Forgotten(Toy):
+        width: int = setting(3, "Forgotten.")
+
+    with pytest.raises(TypeError, match=r"Forgotten declares settings: it needs @dataclass"):
+        Forgotten()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -145,7 +145,15 @@ def setting(
 
 
 def settings_of(cls: type) -> dict[str, Setting]:
-    """Return the settings that a dataclass declares, by name, in their order."""
+    """Return the settings that a dataclass declares, by name, in their order.
+
+    Raises
+    ------
+    TypeError
+        If the class declares settings and is no dataclass: they would be ignored.
+    """
+    if any(isinstance(value, Field) for value in vars(cls).values()):
+        raise TypeError(f"{cls.__name__} declares settings: it needs @dataclass(frozen=True)")
     hints = get_type_hints(cls)
     found = {}
     for declared in fields(cls):

@@ -253,3 +253,8 @@ def test_a_copied_summary_is_frozen_too(again):
     assert not summary.means.flags.writeable
     assert summary.origin == {"backbone": "f"}
     assert summary.to_bytes() == class_means(origin={"backbone": "f"}).to_bytes()
+
+
+def test_what_is_no_summary_is_refused_by_merge() -> None:
+    with pytest.raises(SummaryError, match="a int, expected a summary"):
+        fedcof.merge([1])

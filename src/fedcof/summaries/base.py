@@ -423,9 +423,9 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
         raise SummaryError("empty", "there is no summary to solve from: no client has answered")
     parts: list[S] = []
     for part in given:
+        if not isinstance(part, Summary):
+            raise SummaryError("kind", f"a {type(part).__name__}, expected a summary")
         if not isinstance(part, kind):
-            if not isinstance(part, Summary):
-                raise SummaryError("kind", f"a {type(part).__name__}, expected a summary")
             raise SummaryError(
                 "kind",
                 f"a summary of kind {part.kind!r}, expected {kind.kind!r}",
@@ -443,7 +443,7 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
                 client_id=part.client_ids[0],
             )
         for axis, length in part.axis_lengths.items():
-            if length != lengths[axis]:
+            if length != lengths.get(axis, length):
                 raise SummaryError(
                     "shape",
                     f"the axis {axis!r} has length {length}, but {lengths[axis]} at client "
