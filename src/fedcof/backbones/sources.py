@@ -256,13 +256,13 @@ def zoo(name: str, library: Literal["torchvision", "timm"], model: str) -> Sourc
 
 
 @contextmanager
-def needing_packages(what: str) -> Iterator[None]:
+def needing_packages(purpose: str) -> Iterator[None]:
     """Say which package is missing, or what could not be had, as a `NoWeightsError`."""
     try:
         yield
     except ModuleNotFoundError as error:
         hint = "" if error.name in ("torchvision", "timm") else ": pip install 'fedcof[torch]'"
-        raise NoWeightsError(f"{what}; that needs {error.name}, not installed{hint}") from error
+        raise NoWeightsError(f"{purpose}; that needs {error.name}, not installed{hint}") from error
     except (OSError, RuntimeError) as error:  # the latter from a torchvision of another torch
         reason = str(error).partition("\n")[0]
-        raise NoWeightsError(f"{what}; that failed: {reason}") from error
+        raise NoWeightsError(f"{purpose}; that failed: {reason}") from error
