@@ -13,6 +13,7 @@ from fedcof.data import (
     hsu_dirichlet,
     iid,
 )
+from fedcof.errors import SettingError
 
 LABELS = np.repeat([0, 1, 2], 20)
 COLUMNS = {"user": np.arange(60) % 7}
@@ -47,6 +48,19 @@ def test_central_has_one_client_with_everything():
     [(_, rows)] = Central().deal(LABELS, {}, 0)
     assert len(rows) == 60
     assert Central().clients == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "settings", "message"),
+    [
+        (Dirichlet, {"alpha": 0.0}, "alpha must be a finite number, above 0, it is 0.0"),
+        (ClassWise, {"alpha": float("nan")}, "alpha must be a finite number, above 0, it is nan"),
+        (Iid, {"clients": 0}, "clients must be an integer, at least 1, it is 0"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_before_any_data_is_dealt(scheme, settings, message):
+    with pytest.raises(SettingError, match=message):
+        scheme(**settings)
 
 
 def test_names_of_the_command_line():

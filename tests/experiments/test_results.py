@@ -46,6 +46,22 @@ def test_skipped_settings_of_0_1_0_are_refused_with_the_version(tmp_path):
         Results(tmp_path).skipped()
 
 
+def test_skipped_settings_of_0_1_0_are_refused_before_the_run_and_not_after_it(tmp_path):
+    (tmp_path / "skipped.json").write_text('{"table1": [["cars", "vit-b-16", "not there"]]}')
+    with pytest.raises(ResultsFormatError, match=r"skipped\.json was written by fedcof 0\.1\.0"):
+        Results(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[1, 2]", "garbage", '"text"'])
+def test_a_line_that_is_no_row_is_refused_by_its_number(tmp_path, line):
+    results = Results(tmp_path)
+    results.append(Row("a", 0, {}))
+    with results.path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ResultsFormatError, match=r"results\.jsonl, line 2, is no row of results"):
+        Results(tmp_path)
+
+
 def test_what_is_skipped_replaces_what_the_last_run_of_the_experiment_left(tmp_path):
     results = Results(tmp_path)
     first, again = (Skipped("a", None, "set", "net", reason) for reason in ("gone", "broken"))

@@ -14,6 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from fedcof import FedCOF, FedNCM, HeadError, LinearHead
+from fedcof.backbones import resolve
 from fedcof.backbones.torch_backbone import network
 from fedcof.cli import app
 from fedcof.data import Dirichlet, FeatureTable, ImageSet, Partition
@@ -359,6 +360,24 @@ def test_the_model_of_the_best_round_is_saved(train, tmp_path):
     kept = best(load_history(tmp_path / "out" / "history.json"))
     assert f"kept: round {kept.number}, accuracy {kept.accuracy:.1%}" in done.output
     assert (tmp_path / "out" / "head.safetensors").exists()
+
+
+def test_a_head_is_probed_on_a_backbone_that_is_an_onnx_model(train, tmp_path):
+    model = tmp_path / "mine.onnx"
+    model.write_bytes(resolve("squeezenet1.1").onnx_model())
+    done = train("--backbone", str(model))
+    assert done.exit_code == 0, done.output
+    refused = train("--backbone", str(model), "--mode", "finetune", out="finetuned")
+    assert refused.exit_code == 1
+    assert "an ONNX model only computes features" in " ".join(refused.output.split())
+
+
+def test_clients_of_training_are_dealt_by_any_scheme(train):
+    done = train("--start", "random", "--partition", "iid")
+    assert done.exit_code == 0, done.output
+    again = train("--start", "random")
+    assert again.exit_code == 1
+    assert "'partition': 'iid'" in " ".join(again.output.split())
 
 
 def test_training_needs_no_flower(images_folder, tmp_path):

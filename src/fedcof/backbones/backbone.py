@@ -200,19 +200,9 @@ def get(name: str, device: Device = "auto") -> Backbone:
     Parameters
     ----------
     name : str
-        A key of `BACKBONES`; the path of an ONNX file; or a folder or model id of Hugging Face
-        ``transformers`` (a ViT, ResNet or MobileNetV2).
+        As `resolve` takes it, whose errors are raised.
     device : {"auto", "cpu", "cuda"}
         Where it runs; "auto" takes CUDA where ONNX Runtime has it.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown; the text lists the near ones, or all of them.
-    NoWeightsError
-        If no weights are found; the text lists all that was looked for.
-    BackboneError
-        If those that are found cannot be used.
     """
     resolved = resolve(name)
     return Backbone(

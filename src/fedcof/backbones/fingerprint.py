@@ -1,4 +1,4 @@
-"""What tells one backbone from another: architecture, content of the weights, preprocessing."""
+"""Fingerprints of backbones: a digest of architecture, weights and preprocessing."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 from fedcof.backbones.architecture import Architecture, Package
 from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_digest
-from fedcof.backbones.model_cache import cached_model
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.errors import BackboneError, NoWeightsError
+from fedcof.files import cache_folder, fetch, store
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,7 +72,12 @@ class ResolvedBackbone:
         if isinstance(self.onnx, Path):
             return self.onnx
         with needing_packages(f"{self.source}, exported to ONNX"):
-            return cached_model(self.name, self.fingerprint, self._make_onnx)
+            path = cache_folder() / "models" / f"{self.name}-{self.fingerprint}.onnx"
+            model = fetch(path)
+            if model is None:
+                model = self._make_onnx()
+                store(path, model)
+            return model
 
     def module(self) -> nn.Module:
         """Return the network in torch.
@@ -256,13 +261,13 @@ def zoo(name: str, library: Literal["torchvision", "timm"], model: str) -> Sourc
 
 
 @contextmanager
-def needing_packages(what: str) -> Iterator[None]:
+def needing_packages(purpose: str) -> Iterator[None]:
     """Say which package is missing, or what could not be had, as a `NoWeightsError`."""
     try:
         yield
     except ModuleNotFoundError as error:
         hint = "" if error.name in ("torchvision", "timm") else ": pip install 'fedcof[torch]'"
-        raise NoWeightsError(f"{what}; that needs {error.name}, not installed{hint}") from error
+        raise NoWeightsError(f"{purpose}; that needs {error.name}, not installed{hint}") from error
     except (OSError, RuntimeError) as error:  # the latter from a torchvision of another torch
         reason = str(error).partition("\n")[0]
-        raise NoWeightsError(f"{what}; that failed: {reason}") from error
+        raise NoWeightsError(f"{purpose}; that failed: {reason}") from error

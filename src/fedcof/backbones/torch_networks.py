@@ -92,14 +92,14 @@ def resnet18(state: State) -> nn.Module:
         "bn1": "embedder.embedder.normalization",
     }
     for stage, block in product(range(4), range(2)):
-        there, here = f"layer{stage + 1}.{block}", f"encoder.stages.{stage}.layers.{block}"
+        source, target = f"layer{stage + 1}.{block}", f"encoder.stages.{stage}.layers.{block}"
         names |= {
-            f"{there}.conv1": f"{here}.layer.0.convolution",
-            f"{there}.bn1": f"{here}.layer.0.normalization",
-            f"{there}.conv2": f"{here}.layer.1.convolution",
-            f"{there}.bn2": f"{here}.layer.1.normalization",
-            f"{there}.downsample.0": f"{here}.shortcut.convolution",
-            f"{there}.downsample.1": f"{here}.shortcut.normalization",
+            f"{source}.conv1": f"{target}.layer.0.convolution",
+            f"{source}.bn1": f"{target}.layer.0.normalization",
+            f"{source}.conv2": f"{target}.layer.1.convolution",
+            f"{source}.bn2": f"{target}.layer.1.normalization",
+            f"{source}.downsample.0": f"{target}.shortcut.convolution",
+            f"{source}.downsample.1": f"{target}.shortcut.normalization",
         }
     renamed = {}
     for name, tensor in state.items():

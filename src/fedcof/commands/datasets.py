@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fedcof.commands.options import Data
+from fedcof.commands.options import Data, Given, Seed, dealing_settings, with_settings
 from fedcof.commands.shared import console, errors_for_people
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ def list_() -> None:
 
 
 @app.command()
-def describe(
-    name: Name,
-    data: Data = None,
-    clients: Annotated[int, typer.Option(min=1, help="Clients of the partitions.")] = 100,
-    alpha: Annotated[float, typer.Option(help="Dirichlet concentration.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seeds the partitions.")] = 0,
-) -> None:
+@with_settings(dealing=dealing_settings)
+def describe(name: Name, *, data: Data = None, seed: Seed = 0, dealing: Given) -> None:
     """Show what a data set is and which files it needs; if it is here, how partitions deal it."""
     from fedcof.data import datasets, dealings, describe_partition
 
@@ -78,12 +73,12 @@ def describe(
         headings = ("clients", "means M", "samples a client", "classes a client", "clients a class")
         for heading in headings:
             table.add_column(heading, justify="right")
-        for dealing in dealings(train.columns, clients=clients, alpha=alpha).values():
-            partition = dealing.deal(train.labels, train.columns, seed)
+        for scheme in dealings(train.columns, **dealing).values():
+            partition = scheme.deal(train.labels, train.columns, seed)
             found = describe_partition(train.labels, partition)
             spreads = (found.samples_per_client, found.classes_per_client, found.clients_per_class)
             table.add_row(
-                dealing.title,
+                scheme.title,
                 f"{found.clients:,}",
                 f"{found.num_means:,}",
                 *(f"{mean:,.1f} ({low:,.0f} to {high:,.0f})" for low, mean, high in spreads),

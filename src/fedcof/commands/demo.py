@@ -11,20 +11,19 @@ import typer
 from rich.table import Table
 
 import fedcof
-from fedcof.commands.options import out_folder
+from fedcof.commands.options import Given, Seed, dealing_settings, out_folder, with_settings
 from fedcof.commands.shared import console, deal_images, errors_for_people
 
 DEMO_METHODS = ("fedncm", "fed3r", "fedcof", "fedcof-oracle")
 
 
+@with_settings(dealing=dealing_settings)
 def demo(
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 100,
-    alpha: Annotated[
-        float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
-    ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seeds the split and the partition.")] = 0,
+    *,
+    seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of the 10,000 images to take.")] = 6000,
     out: Annotated[Path, out_folder("head, results and figure")] = Path("fedcof-demo"),
+    dealing: Given,
 ) -> None:
     """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
     from fedcof.backbones import get
@@ -35,18 +34,19 @@ def demo(
     from fedcof.report import MB, METHOD_TITLES, Point, accuracy_vs_communication
 
     with errors_for_people():
+        scheme = Dirichlet(**dealing)
         train, test = fashion_mnist(images, seed=seed)
         backbone = get("squeezenet1.1")
-        dealt = deal_images(train, test, backbone, Dirichlet(clients, alpha), seed=seed)
+        dealt = deal_images(train, test, backbone, scheme, seed=seed)
         # All clients are in this process with one backbone: none needs to say which it is.
         dealt = replace(dealt, origin={})
         results, heads = [], {}
         for name in DEMO_METHODS:
-            with progress_bar(f"Summarizing: {name}", clients, unit="clients") as advance:
+            with progress_bar(f"Summarizing: {name}", scheme.clients, unit="clients") as advance:
                 result, heads[name] = evaluate(get_method(name), dealt, seed=seed, advance=advance)
             results.append(result)
 
-        table = Table(title=f"Fashion-MNIST, {clients} clients, Dirichlet {alpha:g}, seed {seed}")
+        table = Table(title=f"Fashion-MNIST, {scheme.clients} clients, {scheme.title}, seed {seed}")
         for column in ("method", "accuracy %", "MB sent (formula)", "MB on the wire", "server s"):
             table.add_column(column, justify="left" if column == "method" else "right")
         for result in results:
@@ -63,12 +63,13 @@ def demo(
         head_path, results_path = out / "head.safetensors", out / "results.json"
         figure_path = out / "accuracy-vs-communication.png"
         heads["fedcof"].with_provenance(origin=backbone.origin).save(head_path)
-        settings = {"clients": clients, "alpha": alpha, "seed": seed, "images": images}
         document = {
             "fedcof": fedcof.__version__,
             "dataset": "fashion-mnist",
             "backbone": backbone.name,
-            **settings,
+            **asdict(scheme),
+            "seed": seed,
+            "images": images,
             "rows": [asdict(result) for result in results],
         }
         results_path.write_text(json.dumps(document, indent=2) + "\n")

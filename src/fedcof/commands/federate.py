@@ -15,6 +15,9 @@ from rich.table import Table
 from fedcof.commands.options import (
     Data,
     Given,
+    PartitionName,
+    Seed,
+    dealing_settings,
     hyperparameters,
     method_with,
     out_folder,
@@ -26,12 +29,13 @@ from fedcof.federation.plan import Plan
 from fedcof.settings import settings_of
 
 
-@with_settings(hyperparameters=hyperparameters, plan=partial(settings_of, Plan))
+@with_settings(
+    dealing=dealing_settings,
+    hyperparameters=hyperparameters,
+    plan=partial(settings_of, Plan),
+)
 def federate(
     *,
-    clients: Annotated[
-        int, typer.Option(min=1, help="Number of clients, unless a column names them.")
-    ] = 100,
     engine: Annotated[
         Literal["simulation", "in-process"],
         typer.Option(help="Flower's simulation, or this process."),
@@ -40,16 +44,8 @@ def federate(
     dataset: Annotated[str, typer.Option(help="Name of the data set.")] = "fashion-mnist",
     data: Data = None,
     backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "squeezenet1.1",
-    partition: Annotated[
-        str,
-        typer.Option(
-            help="dirichlet, class-wise, iid; or a column that names clients, such as user."
-        ),
-    ] = "dirichlet",
-    alpha: Annotated[
-        float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
-    ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seeds everything that is random.")] = 0,
+    partition: PartitionName = "dirichlet",
+    seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,
     nodes: Annotated[
         int | None, typer.Option(min=1, help="SuperNodes for the clients. Default: one each.")
@@ -60,6 +56,7 @@ def federate(
     out: Annotated[Path, out_folder("head and report; a run into the same one goes on")] = Path(
         "fedcof-federation"
     ),
+    dealing: Given,
     hyperparameters: Given,
     plan: Given,
 ) -> None:
@@ -81,8 +78,8 @@ def federate(
         Plan(**plan)  # a value out of range is refused before features are extracted
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
-        dealing = get_dealing(partition, train.columns, clients=clients, alpha=alpha)
-        dealt = deal_images(train, test, get(backbone), dealing, seed=seed)
+        scheme = get_dealing(partition, train.columns, **dealing)
+        dealt = deal_images(train, test, get(backbone), scheme, seed=seed)
         holders = len(np.unique(dealt.partition.assignment))
         start = time.perf_counter()
         with progress_bar("Summarizing", holders, unit="clients") as advance:
@@ -103,7 +100,7 @@ def federate(
                         "images": len(dealt.labels),
                         "features": backbone,
                         "clients": holders,
-                        "partition": dealing.title,
+                        "partition": scheme.title,
                     },
                     origin=dealt.origin,
                     advance=advance,
@@ -117,7 +114,7 @@ def federate(
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
-        table = Table(title=f"{dataset}, {holders} clients, {dealing.title}, seed {seed}")
+        table = Table(title=f"{dataset}, {holders} clients, {scheme.title}, seed {seed}")
         for name, value in {
             "method": method,
             "engine": engine,

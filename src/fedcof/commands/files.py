@@ -9,7 +9,14 @@ from urllib.parse import quote
 
 import typer
 
-from fedcof.commands.options import Given, hyperparameters, method_with, out_folder, with_settings
+from fedcof.commands.options import (
+    Given,
+    Seed,
+    hyperparameters,
+    method_with,
+    out_folder,
+    with_settings,
+)
 from fedcof.commands.shared import console, error_console, errors_for_people
 
 SUFFIX = ".summary"
@@ -32,7 +39,7 @@ def summarize(
     backbone: Annotated[str, typer.Option(help="Name of the backbone for images.")] = (
         "squeezenet1.1"
     ),
-    seed: Annotated[int, typer.Option(help="Seeds what a client draws at random.")] = 0,
+    seed: Seed = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
     ] = False,

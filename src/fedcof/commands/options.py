@@ -24,6 +24,15 @@ Data = Annotated[
     str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
 ]
 
+Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
+PartitionName = Annotated[
+    str,
+    typer.Option(
+        "--partition",
+        help="dirichlet, class-wise, iid; or a column that names clients, such as user.",
+    ),
+]
+
 
 def out_folder(contents: str) -> Any:
     """Return the option ``--out``, which for every command is the folder that it writes into."""
@@ -119,6 +128,13 @@ def _help(setting: Setting) -> str:
     if setting.default is not None:
         sentences.append(escape(f"[default: {setting.default}]"))
     return " ".join(sentences)
+
+
+def dealing_settings() -> dict[str, Setting]:
+    """Return the settings by which data is dealt to clients."""
+    from fedcof.data import Dirichlet
+
+    return settings_of(Dirichlet)
 
 
 def hyperparameters(*, client: bool = False) -> dict[str, Setting]:

@@ -87,9 +87,9 @@ def reproduce(
             console.print(shown)
         for note in experiment.notes if rows else ():
             console.print(f"note: {note}", highlight=False)
-        for what in results.skipped(experiment.name, experiment.short_rounds):
+        for skipped in results.skipped(experiment.name, experiment.short_rounds):
             error_console.print(
-                f"skipped {what.dataset}, {what.backbone}: {what.reason}", highlight=False
+                f"skipped {skipped.dataset}, {skipped.backbone}: {skipped.reason}", highlight=False
             )
         if not rows:
             raise typer.Exit(1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedcof.experiments import Dealt
 
 _WIDE = 160
-"""Columns of what is not a terminal, a file or a pipe: no number is broken for want of space."""
+"""Columns of output to a file or a pipe, so that no number is broken over two lines."""
 
 console = Console(width=None if sys.stdout.isatty() else _WIDE)
 error_console = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)

@@ -13,6 +13,9 @@ from rich.table import Table
 from fedcof.commands.options import (
     Data,
     Given,
+    PartitionName,
+    Seed,
+    dealing_settings,
     hyperparameters,
     method_with,
     out_folder,
@@ -41,6 +44,7 @@ _HEAD = "head.safetensors"
 
 
 @with_settings(
+    dealing=dealing_settings,
     goal=partial(settings_of, TrainingGoal),
     training=partial(settings_of, TrainingSettings),
     hyperparameters=hyperparameters,
@@ -59,7 +63,7 @@ def train(
         int | None, typer.Option(min=1, help="Take so many images a class to train on.")
     ] = None,
     backbone: Annotated[
-        str, typer.Option(help="squeezenet1.1; or a ResNet or ViT of transformers: folder or name.")
+        str, typer.Option(help="Name of the backbone; or a folder or model id of transformers.")
     ] = "squeezenet1.1",
     image_size: Annotated[
         int, typer.Option(min=32, help="Pixels of SqueezeNet's images in fine-tuning.")
@@ -67,20 +71,18 @@ def train(
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Random weights for SqueezeNet.")
     ] = False,
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients.")] = 100,
-    alpha: Annotated[
-        float, typer.Option(help="Dirichlet concentration; small: few classes a client.")
-    ] = 0.1,
+    partition: PartitionName = "dirichlet",
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Scale the head to fit the clients' means.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seeds everything that is random.")] = 0,
+    seed: Seed = 0,
     device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     log_dir: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.")] = None,
     out: Annotated[
         Path, out_folder("head, history and checkpoint; a run into the same one goes on")
     ] = Path("fedcof-train"),
+    dealing: Given,
     goal: Given,
     training: Given,
     hyperparameters: Given,
@@ -88,9 +90,9 @@ def train(
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
         check_device(device)
-        from fedcof.backbones import BACKBONES, get
+        from fedcof.backbones import get
         from fedcof.backbones.torch_backbone import network
-        from fedcof.data import Dirichlet, datasets
+        from fedcof.data import datasets, get_dealing
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
         from fedcof.training import best, check_mode, chosen_server_lr
@@ -111,42 +113,38 @@ def train(
             kept = min(classes or len(images.classes), len(images.classes))
             images = subset(images, kept, per_class or len(images), seed=seed)
             test_images = subset(test_images, kept, len(test_images), seed=seed)
-        made_from, dealing = None, Dirichlet(clients, alpha)
-        if mode == "probe" and backbone in BACKBONES:
-            dealt = deal_images(images, test_images, get(backbone), dealing, seed=seed)
+        scheme = get_dealing(partition, images.columns, **dealing)
+        network_options: dict[str, Any] | None = None
+        if mode == "probe":
+            dealt = deal_images(images, test_images, get(backbone), scheme, seed=seed)
             head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = probing(dealt, head)
         else:
-            source: dict[str, Any] = {
+            network_options = {
                 "name": backbone,
                 "size": image_size,
                 "pretrained": not from_scratch,
                 "seed": seed,
             }
-            net = network(**source)
+            net = network(**network_options)
             if mode == "prompt":
-                PromptedViT(net)  # which says what it needs, before anything is computed
-            made_from = None if mode == "probe" else source
-            partition = dealing.deal(images.labels, images.columns, seed)
+                PromptedViT(net)  # another network is refused before anything is computed
+            dealt_images = scheme.deal(images.labels, images.columns, seed)
             total = len(images) + len(test_images)
             with progress_bar("Extracting features", total, unit="images") as advance:
                 dealt = deal_features(
-                    images, test_images, partition, net, device=device, advance=advance
+                    images, test_images, dealt_images, net, device=device, advance=advance
                 )
             head, history = _start(origin, dealt, settings, temperature=temperature)
-            federation = (
-                probing(dealt, head)
-                if mode == "probe"
-                else on_images(
-                    images,
-                    test_images,
-                    partition,
-                    net,
-                    head,
-                    pool_size=wanted.pool_size if mode == "prompt" else None,
-                    seed=seed,
-                    device=device,
-                )
+            federation = on_images(
+                images,
+                test_images,
+                dealt_images,
+                net,
+                head,
+                pool_size=wanted.pool_size if mode == "prompt" else None,
+                seed=seed,
+                device=device,
             )
         state, history = _train(
             federation,
@@ -164,11 +162,10 @@ def train(
                 "backbone": backbone,
                 "image_size": image_size,
                 "start": start,
-                "clients": clients,
-                "alpha": alpha,
+                **scheme.columns(),
             },
         )
-        save_training(out, state, history, head.classes, head=_HEAD, network=made_from)
+        save_training(out, state, history, head.classes, head=_HEAD, network=network_options)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
         if wanted.keep == "best":
             chosen = best([done for done in history if done.stage == "training"])

@@ -5,6 +5,8 @@ fingerprint, so there is nothing to keep in step: an interrupted run goes on at 
 that is not there, and a changed image is another shard.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import warnings
@@ -12,14 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.backbones import Backbone
 from fedcof.data.images import ImageSource, content_hash, read_image
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 from fedcof.files import cache_folder, fetch, store
+
+if TYPE_CHECKING:
+    from fedcof.backbones import Backbone
 
 SHARD_SIZE = 512
 _NAMED_IN_WARNING = 5

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data.partition import Partition, by_column, dirichlet, hsu_dirichlet, iid
+from fedcof.settings import check_settings, setting
 
 Columns = Mapping[str, NDArray[Any]]
 """What else a data set says of every sample, such as its user or domain."""
@@ -18,10 +19,19 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Dealing(ABC):
-    """A scheme; its fields are its settings."""
+    """A scheme; its fields are its settings.
+
+    Raises
+    ------
+    SettingError
+        If a setting is out of its range; it is named.
+    """
 
     name: ClassVar[str]
     """The name in results."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     @property
     def title(self) -> str:
@@ -50,12 +60,20 @@ class Dealing(ABC):
 
 
 @dataclass(frozen=True)
-class Dirichlet(Dealing):
+class _ToClients(Dealing):
+    clients: int = setting(100, "Number of clients, unless a column names them.", minimum=1)
+
+
+@dataclass(frozen=True)
+class _Mixed(_ToClients):
+    alpha: float = setting(0.1, "Dirichlet concentration; small: few classes a client.", above=0)
+
+
+@dataclass(frozen=True)
+class Dirichlet(_Mixed):
     """Every client has a Dirichlet mix of classes: the paper's scheme, see `dirichlet`."""
 
     name: ClassVar[str] = "dirichlet"
-    clients: int = 100
-    alpha: float = 0.1
 
     @property
     def title(self) -> str:
@@ -68,15 +86,13 @@ class Dirichlet(Dealing):
 
 
 @dataclass(frozen=True)
-class ClassWise(Dealing):
+class ClassWise(_Mixed):
     """Every class has a Dirichlet mix of clients: the scheme of most benchmarks.
 
     See `hsu_dirichlet`.
     """
 
     name: ClassVar[str] = "class-wise"
-    clients: int = 100
-    alpha: float = 0.1
 
     @property
     def title(self) -> str:
@@ -89,11 +105,10 @@ class ClassWise(Dealing):
 
 
 @dataclass(frozen=True)
-class Iid(Dealing):
+class Iid(_ToClients):
     """Every client has a random share of all samples."""
 
     name: ClassVar[str] = "iid"
-    clients: int = 100
 
     def deal(self, labels: NDArray[Any], columns: Columns, seed: int) -> Partition:
         """Return which client holds which sample."""

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 
 from fedcof.data.images import ImageSet
 
@@ -31,6 +30,8 @@ def stratified_rows(strata: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
     ValueError
         If a stratum has one sample only.
     """
+    from sklearn.model_selection import train_test_split  # slow to import
+
     strata = np.asarray(strata)
     train, test = train_test_split(
         np.arange(len(strata)), test_size=TEST_FRACTION, stratify=strata, random_state=SEED

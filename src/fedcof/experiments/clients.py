@@ -139,7 +139,7 @@ def expected_traffic(method: Method[Any], dealt: Dealt) -> Traffic:
 
 
 def _client_side(method: Method[Any]) -> tuple[Hashable, ...]:
-    """Return what two methods have in common whose clients send the same.
+    """Return a key that is equal for two methods whose clients send the same.
 
     A setting that a method does not have is the default of the summary's ``summarize``.
     """

@@ -26,8 +26,7 @@ class Row:
         The experiment's name.
     seed : int
     setting : mapping of str to bool, int, float, str or None
-        The columns that name the setting. With the experiment and the seed they are all that two
-        rows of one run have in common.
+        The columns that name the setting. Rows of one experiment, seed and setting are of one run.
     measured : mapping
         Empty before the run.
     """
@@ -78,7 +77,7 @@ class Results:
     Raises
     ------
     ResultsFormatError
-        If the folder holds results in the format of another version.
+        If the folder holds results in the format of another version, or a line is no row.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -87,20 +86,30 @@ class Results:
         self._skipped_path = folder / "skipped.json"
         self._clients_path = folder / "clients.json"
         self._rows: dict[str, Row] = {}
+        self.skipped()  # a file of another version is refused before anything is run
         if self.path.exists():
             whole = self.path.read_bytes().rpartition(b"\n")[0]
             if whole:
                 whole += b"\n"
             for number, line in enumerate(whole.splitlines(), start=1):
-                self._keep(json.loads(line), number)
+                self._keep(line, number)
             if len(whole) != self.path.stat().st_size:
                 with self.path.open("r+b") as file:
                     file.truncate(len(whole))
 
-    def _keep(self, saved: dict[str, Any], line: int) -> None:
+    def _keep(self, line: bytes, number: int) -> None:
+        try:
+            saved = json.loads(line)
+        except ValueError:
+            saved = None
+        if not isinstance(saved, dict):
+            raise ResultsFormatError(
+                f"{self.path}, line {number}, is no row of results: restore the line, or delete it "
+                "to run its setting again"
+            )
         if saved.keys() != {"experiment", "seed", "setting", "measured"}:
             version = saved.get("versions", {}).get("fedcof", "an unknown version")
-            raise self._other_format(f"{self.path.name}, line {line},", version)
+            raise self._other_format(f"{self.path.name}, line {number},", version)
         row = Row(**saved)
         self._rows[row.key] = row
 

@@ -147,7 +147,7 @@ def _measure(setting: Setting, clients: Clients, execution: Execution) -> dict[s
     """Return the measured columns of a row: the procedure's, and those that all rows have."""
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # A grid asks for it: no shrinkage, few means, G_btw alone.
+        # Some grids have singular scatters on purpose: no shrinkage, few means, G_btw alone.
         warnings.simplefilter("ignore", SingularScatterWarning)
         measured = setting.procedure.measure(clients, execution)
     dealt = clients.dealt

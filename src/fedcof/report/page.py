@@ -106,20 +106,20 @@ def sections(folders: Sequence[Path]) -> tuple[list[Section], list[Row]]:
     found = []
     for experiment in _experiments([*rows.values(), *skipped]):
         place = experiment.name, experiment.short_rounds
-        mine = [row for row in rows.values() if (row.experiment, row.short_rounds) == place]
+        rows_shown = [row for row in rows.values() if (row.experiment, row.short_rounds) == place]
         not_run = [entry for entry in skipped if (entry.experiment, entry.short_rounds) == place]
-        table = tabulate(experiment, mine) if mine else None
+        table = tabulate(experiment, rows_shown) if rows_shown else None
         drawings = draw(experiment, table) if table else []
-        drawings += _client_drawings(mine, histograms)
+        drawings += _client_drawings(rows_shown, histograms)
         found.append(Section(experiment, table, drawings, list(dict.fromkeys(not_run))))
     return found, list(rows.values())
 
 
 def _experiments(entries: Sequence[Row | Skipped]) -> list[Experiment]:
     """Return the experiments that rows or skipped settings are of, the short runs last."""
-    there = {(entry.experiment, entry.short_rounds) for entry in entries}
-    whole = [experiment for name, experiment in EXPERIMENTS.items() if (name, None) in there]
-    short = sorted((name, rounds) for name, rounds in there if rounds and name in EXPERIMENTS)
+    present = {(entry.experiment, entry.short_rounds) for entry in entries}
+    whole = [experiment for name, experiment in EXPERIMENTS.items() if (name, None) in present]
+    short = sorted((name, rounds) for name, rounds in present if rounds and name in EXPERIMENTS)
     return whole + [EXPERIMENTS[name].shortened(rounds) for name, rounds in short]
 
 

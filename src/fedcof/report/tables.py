@@ -225,10 +225,10 @@ def label_title(label: str) -> str:
     run, bracket, remark = label.partition(" (")
     steps = []
     for step in run.split("+"):
-        name, _, what = step.rpartition("-")
-        trains = what in ("lp", "pt")  # linear probing, prompt tuning
+        name, _, suffix = step.rpartition("-")
+        trains = suffix in ("lp", "pt")  # linear probing, prompt tuning
         known = METHOD_TITLES.get(name if trains else step, step)
-        steps.append(f"{known}-{what.upper()}" if trains else known)
+        steps.append(f"{known}-{suffix.upper()}" if trains else known)
     return " + ".join(steps) + bracket + remark
 
 

@@ -61,7 +61,7 @@ def check_update(update: Update, state: State) -> None:
                 f"{name} holds NaN or infinity: the client's training diverged; a smaller "
                 "client_lr may help"
             )
-    # The loss comes last: the arrays tell more of a training that diverged.
+    # Last, because of a training that diverged the arrays say more than the loss does.
     if not isinstance(update.loss, int | float) or not math.isfinite(update.loss):
         raise RefusedReplyError(f"loss is {update.loss}, expected a finite number")
 

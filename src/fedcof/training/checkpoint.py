@@ -44,7 +44,7 @@ class Progress:
 
 
 def digest(state: State) -> str:
-    """Return what tells one state from another, bit for bit."""
+    """Return the SHA-256 of a state: its names and the bits of its numbers."""
     content = hashlib.sha256()
     for name, value in sorted(state.items()):
         content.update(name.encode() + value.tobytes())
@@ -67,7 +67,7 @@ def save_checkpoint(path: Path, progress: Progress, run: Mapping[str, Any]) -> N
     arrays = {
         f"{part}/{name}": value for part, state in parts.items() for name, value in state.items()
     }
-    rounds = [asdict(one) for one in progress.rounds]
+    rounds = [asdict(done) for done in progress.rounds]
     write_atomically(path, encode(arrays, {"kind": _KIND, "run": dict(run), "rounds": rounds}))
 
 
@@ -88,17 +88,17 @@ def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Progress:
             f"{path} is {metadata.get('kind')!r}, not {_KIND!r} as this fedcof writes it "
             "(0.1.0 wrote 'training-1'); delete it to start again"
         )
-    other = {
+    differing = {
         name: metadata["run"].get(name)
         for name in sorted(metadata["run"].keys() | run.keys())
         if metadata["run"].get(name) != run.get(name)
     }
-    if "start" in other:
-        other["start"] = "another model"
-    if other:
+    if "start" in differing:
+        differing["start"] = "another model"
+    if differing:
         raise TrainingError(
-            f"{path} is of a run with {other}; give the same settings or another folder, or delete "
-            "it to start again"
+            f"{path} is of a run with {differing}; give the same settings or another folder, or "
+            "delete it to start again"
         )
     parts: dict[str, dict[str, NDArray[np.float32]]] = {}
     for key, value in arrays.items():
@@ -106,5 +106,7 @@ def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Progress:
         parts.setdefault(part, {})[name] = value
     state = parts.pop("state")
     kept = parts.pop("kept", state)
-    rounds = tuple(Round(**{**one, "refused": tuple(one["refused"])}) for one in metadata["rounds"])
+    rounds = tuple(
+        Round(**{**saved, "refused": tuple(saved["refused"])}) for saved in metadata["rounds"]
+    )
     return Progress(state, parts, rounds, kept)

@@ -114,7 +114,7 @@ def in_process(update: UpdateClients) -> Exchange:
     def exchange(task: Task, client_ids: Sequence[str]) -> Replies:
         updates = dict(zip(client_ids, update(task, client_ids), strict=True))
         sent = len(client_ids) * encoded_size(task.state, {})
-        received = sum(encoded_size(one.state, {}) for one in updates.values())
+        received = sum(encoded_size(reply.state, {}) for reply in updates.values())
         return Replies(updates, wire_bytes=sent + received)
 
     return exchange

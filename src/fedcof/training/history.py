@@ -46,14 +46,14 @@ class Round:
 
 def best(rounds: Sequence[Round]) -> Round:
     """Return the round with the highest accuracy, the first of equals."""
-    return max(rounds, key=lambda one: one.accuracy)
+    return max(rounds, key=lambda done: done.accuracy)
 
 
 def save_history(history: Sequence[Round], path: Path) -> None:
     """Write a history as JSON, one object a round; an accuracy that is NaN is null."""
     rounds = ",\n  ".join(
-        json.dumps(asdict(one) | ({"accuracy": None} if math.isnan(one.accuracy) else {}))
-        for one in history
+        json.dumps(asdict(done) | ({"accuracy": None} if math.isnan(done.accuracy) else {}))
+        for done in history
     )
     write_atomically(path, f"[\n  {rounds}\n]\n".encode())
 
@@ -63,12 +63,12 @@ def load_history(path: Path) -> list[Round]:
     return [
         Round(
             **{
-                **one,
-                "accuracy": math.nan if one["accuracy"] is None else one["accuracy"],
-                "refused": tuple(one["refused"]),
+                **saved,
+                "accuracy": math.nan if saved["accuracy"] is None else saved["accuracy"],
+                "refused": tuple(saved["refused"]),
             }
         )
-        for one in json.loads(path.read_text())
+        for saved in json.loads(path.read_text())
     ]
 
 
@@ -76,18 +76,18 @@ def load_history(path: Path) -> list[Round]:
 def tensorboard(log_dir: Path) -> Iterator[Callable[[Round], None]]:
     """Yield a function that logs a round for TensorBoard.
 
-    A run that goes on tells its rounds from the first: what the folder has of them is hidden.
+    A run that is resumed logs all of its rounds again; TensorBoard hides those of before.
     """
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(log_dir), purge_step=0) as writer:
 
-        def log(one: Round) -> None:
-            writer.add_scalar("accuracy", one.accuracy, one.number)
-            writer.add_scalar("megabytes/formula", one.formula_bytes / 1e6, one.number)
-            writer.add_scalar("megabytes/wire", one.wire_bytes / 1e6, one.number)
-            writer.add_scalar("refused clients", len(one.refused), one.number)
-            if one.loss is not None:
-                writer.add_scalar("loss", one.loss, one.number)
+        def log(done: Round) -> None:
+            writer.add_scalar("accuracy", done.accuracy, done.number)
+            writer.add_scalar("megabytes/formula", done.formula_bytes / 1e6, done.number)
+            writer.add_scalar("megabytes/wire", done.wire_bytes / 1e6, done.number)
+            writer.add_scalar("refused clients", len(done.refused), done.number)
+            if done.loss is not None:
+                writer.add_scalar("loss", done.loss, done.number)
 
         yield log

@@ -102,7 +102,7 @@ def local_update(model: nn.Module, samples: Samples, task: Task, client_id: str)
         objective = loss = cross_entropy(logits, samples.labels[rows].to(device))
         if task.settings.proximal_mu:
             pairs = zip(parameters, anchors, strict=True)
-            distance = torch.stack([(here - server).square().sum() for here, server in pairs]).sum()
+            distance = torch.stack([(p - anchor).square().sum() for p, anchor in pairs]).sum()
             objective = loss + task.settings.proximal_mu / 2 * distance
         optimizer.zero_grad()
         torch.autograd.backward(objective)

@@ -51,8 +51,8 @@ def _probe_block(
     settings = task.settings
     samples = [clients[client_id] for client_id in client_ids]
     plans = [
-        list(task.batches(len(one), client_id))
-        for one, client_id in zip(samples, client_ids, strict=True)
+        list(task.batches(len(held), client_id))
+        for held, client_id in zip(samples, client_ids, strict=True)
     ]
     start = {name: torch.from_numpy(array) for name, array in task.state.items()}
     heads = {name: value.repeat(len(samples), *[1] * value.ndim) for name, value in start.items()}
@@ -83,10 +83,10 @@ def _probe_block(
     return [
         Update(
             {name: value[k].numpy() for name, value in heads.items()},
-            len(one),
+            len(held),
             float(losses[k] / seen[k]),
         )
-        for k, one in enumerate(samples)
+        for k, held in enumerate(samples)
     ]
 
 
@@ -95,7 +95,7 @@ def _stack(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return features (clients, batch, dim), labels and mask (clients, batch), padded with 0."""
     # In NumPy: torch would start its threads for each of these small copies.
-    inputs = [np.asarray(one.inputs) for one in samples]
+    inputs = [np.asarray(held.inputs) for held in samples]
     shape = (len(samples), max(map(len, rows)))
     features = np.zeros((*shape, inputs[0].shape[1]), np.float32)
     labels = np.zeros(shape, np.int64)

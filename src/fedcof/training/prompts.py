@@ -15,14 +15,14 @@ from fedcof.backbones.torch_backbone import TorchBackbone
 class PromptedViT(nn.Module):
     """A frozen ViT that sees some prompts of a trained pool before the patches of an image.
 
-    The prompts stand in the first layer only, as in shallow visual prompt tuning [1]_. Which ones
-    the images of a batch get is decided as in [2]_ and [3]_: each image votes for the prompts that
-    are most like what the ViT says of it without prompts, by the cosine, and the batch takes those
-    with the most votes. So the other images of a batch have a say in a feature, and a prompt that
-    no batch of a client selects stays as it was.
+    The prompts stand in the first layer only, as in shallow visual prompt tuning [1]_. They are
+    selected for a batch as in [2]_ and [3]_: each image votes for the prompts of the highest cosine
+    with its feature without prompts, and the batch gets those with the most votes. So a feature
+    depends on the other images of its batch, and a prompt that no batch of a client selects stays
+    as it was.
 
-    Not taken from [3]_ are a trained projection of what the ViT says, whose ``dim ** 2`` numbers
-    the paper's formula does not count, and a term of the loss that is the cosine times 0.01.
+    Not taken from [3]_ are a trained projection of the feature, whose ``dim ** 2`` numbers the
+    paper's formula does not count, and a term of the loss that is the cosine times 0.01.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def train(
     keep: Keep = "last",
     checkpoint: Path | None = None,
     checkpoint_every: int = 10,
-    on_round: Callable[[Round], None] = lambda one: None,
+    on_round: Callable[[Round], None] = lambda done: None,
     depends_on: Mapping[str, Any] | None = None,
 ) -> tuple[State, list[Round]]:
     """Train a model with clients.
@@ -98,8 +98,8 @@ def train(
         )
     if keep == "best" and math.isnan(progress.rounds[-1].accuracy):
         raise TrainingError("there is no test set to tell the best round: keep the last")
-    for one in progress.rounds:
-        on_round(one)
+    for done in progress.rounds:
+        on_round(done)
     for server_round in range(made + 1, settings.rounds + 1):
         if target is not None and progress.rounds[-1].accuracy >= target:
             break

@@ -115,7 +115,8 @@ def chosen_server_lr(given: float | None, strategy: str, *, name: str = "server-
     Raises
     ------
     SettingError
-        If there is none for an adaptive strategy: 1 would carry any head off.
+        If there is none for an adaptive strategy: with 1, a round would change every weight by
+        about 1.
     """
     if given is None and strategy in ADAPTIVE:
         raise SettingError(

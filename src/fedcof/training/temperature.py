@@ -1,4 +1,4 @@
-"""The scale of a head: what normalised rows do not say."""
+"""The scale of a head, which a solution with rows of length 1 leaves open."""
 
 from __future__ import annotations
 

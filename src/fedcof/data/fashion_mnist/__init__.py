@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
 
 from fedcof.data.images import ImageSet
 
@@ -59,6 +58,8 @@ def fashion_mnist(
             f"{num_images} images make {num_train} for training and {num_test} for testing; each "
             f"needs at least {num_classes}, one a class, and there are {NUM_IMAGES:,} in all"
         )
+    from sklearn.model_selection import train_test_split  # slow to import
+
     images = _read_idx("t10k-images-idx3-ubyte.gz", header=16).reshape(-1, 28, 28)
     labels = _read_idx("t10k-labels-idx1-ubyte.gz", header=8).astype(np.int64)
     train, test = train_test_split(

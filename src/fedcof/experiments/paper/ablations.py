@@ -1,9 +1,9 @@
 """One thing changed at a time: clients, heterogeneity, means a client, shrinkage, noise."""
 
 from fedcof.data import Dirichlet
-from fedcof.experiments.experiment import Experiment, Paper, SettingGrid
+from fedcof.experiments.experiment import Experiment, Paper
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET, cells
+from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET, cells, grid
 from fedcof.methods import FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
 
 _GAMMAS = (0.0, 0.01, 0.1, 1.0, 10.0)
@@ -14,10 +14,9 @@ shrinkage = Experiment(
     name="table_shrinkage",
     title="Shrinkage from 0 to 10",
     grids=(
-        SettingGrid(
+        grid(
             ("imagenet-r", "cub200"),
-            (SQUEEZENET,),
-            (Dirichlet(100, 0.1),),
+            SQUEEZENET,
             one_round(*(FedCOF(gamma) for gamma in _GAMMAS)),
         ),
     ),
@@ -59,11 +58,11 @@ severe = Experiment(
     name="table_severe",
     title="Severe heterogeneity with one to four means a client",
     grids=(
-        SettingGrid(
+        grid(
             ("imagenet-r", "cars"),
-            (SQUEEZENET,),
-            tuple(Dirichlet(100, alpha) for alpha in _ALPHAS),
+            SQUEEZENET,
             one_round(*(FedCOF(s, means_per_class=m) for s in SHRINKAGES for m in (1, 2, 3, 4))),
+            *(Dirichlet(100, alpha) for alpha in _ALPHAS),
         ),
     ),
     metrics=("accuracy", "means_received"),
@@ -88,13 +87,11 @@ imbalance = Experiment(
     name="table_imbalance",
     title="How many clients hold a class, on average",
     grids=(
-        SettingGrid(
+        grid(
             ("imagenet-r", "cars"),
-            (SQUEEZENET,),
-            tuple(Dirichlet(100, alpha) for alpha in _ALPHAS),
-            one_round(
-                FedCOF(),
-            ),
+            SQUEEZENET,
+            one_round(FedCOF()),
+            *(Dirichlet(100, alpha) for alpha in _ALPHAS),
         ),
     ),
     metrics=("means_received",),
@@ -120,11 +117,11 @@ clients = Experiment(
     name="ablation-left",
     title="The number of clients and their heterogeneity",
     grids=(
-        SettingGrid(
+        grid(
             ("cifar100",),
-            (SQUEEZENET,),
-            tuple(Dirichlet(k, alpha) for k in (10, 30, 50, 100) for alpha in (0.05, 0.1, 0.5)),
+            SQUEEZENET,
             one_round(FedNCM(), *FEDCOF),
+            *(Dirichlet(k, alpha) for k in (10, 30, 50, 100) for alpha in (0.05, 0.1, 0.5)),
         ),
     ),
     metrics=("accuracy", "means_received"),
@@ -138,11 +135,11 @@ several_means = Experiment(
     name="ablation-center",
     title="Several means a client with 10 to 50 clients",
     grids=(
-        SettingGrid(
+        grid(
             ("cifar100",),
-            (SQUEEZENET,),
-            tuple(Dirichlet(k, 0.1) for k in (10, 20, 30, 40, 50)),
+            SQUEEZENET,
             one_round(*(FedCOF(s, means_per_class=m) for s in SHRINKAGES for m in (1, 2, 3, 4))),
+            *(Dirichlet(k, 0.1) for k in (10, 20, 30, 40, 50)),
         ),
     ),
     metrics=("accuracy", "means_received"),
@@ -156,11 +153,11 @@ shrinkage_and_means = Experiment(
     name="ablation-right",
     title="Shrinkage with few and many clients and means",
     grids=(
-        SettingGrid(
+        grid(
             ("cifar100",),
-            (SQUEEZENET,),
-            tuple(Dirichlet(k, 0.1) for k in (10, 50, 100)),
+            SQUEEZENET,
             one_round(*(FedCOF(gamma, means_per_class=m) for m in (1, 2, 4) for gamma in _GAMMAS)),
+            *(Dirichlet(k, 0.1) for k in (10, 50, 100)),
         ),
     ),
     figure="curves",
@@ -173,11 +170,11 @@ several_means_imagenet_r = Experiment(
     name="add-ablation-left",
     title="Several means a client on ImageNet-R, and the means a class has in all",
     grids=(
-        SettingGrid(
+        grid(
             ("imagenet-r",),
-            (SQUEEZENET,),
-            tuple(Dirichlet(k, 0.1) for k in (10, 20, 30, 40, 50)),
+            SQUEEZENET,
             one_round(*(FedCOF(s, means_per_class=m) for s in SHRINKAGES for m in (1, 2, 3, 4))),
+            *(Dirichlet(k, 0.1) for k in (10, 20, 30, 40, 50)),
         ),
     ),
     metrics=("accuracy", "means_received"),
@@ -203,10 +200,9 @@ covariance_shapes = Experiment(
     name="add-ablation-right",
     title="Full, diagonal and spherical covariances",
     grids=(
-        SettingGrid(
+        grid(
             ("imagenet-r",),
-            (SQUEEZENET,),
-            (Dirichlet(100, 0.1),),
+            SQUEEZENET,
             one_round(
                 *(
                     method(s)
@@ -225,10 +221,9 @@ noisy_counts = Experiment(
     name="perturbed_accuracy",
     title="Noisy counts",
     grids=(
-        SettingGrid(
+        grid(
             ("cifar100",),
-            (SQUEEZENET,),
-            (Dirichlet(100, 0.1),),
+            SQUEEZENET,
             one_round(*FEDCOF),
         ),
     ),

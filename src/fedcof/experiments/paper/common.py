@@ -1,16 +1,17 @@
 """What the paper's experiments have in common."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedcof.data import ByColumn, Dirichlet
-from fedcof.experiments.experiment import Paper, SettingGrid
+from fedcof.data import ByColumn, Dealing, Dirichlet
+from fedcof.experiments.experiment import Paper, Procedure, SettingGrid
 from fedcof.experiments.one_round import one_round
 from fedcof.methods import FedCOF, FedCOFOracle, Method
 
 SQUEEZENET, MOBILENET, VIT = "squeezenet1.1", "mobilenetv2", "vit-b-16"
 BACKBONES = (SQUEEZENET, MOBILENET, VIT)
 
+PAPERS_CLIENTS = Dirichlet(100, 0.1)
 FOUR_SETS = ("cifar100", "imagenet-r", "cub200", "cars")
 """The sets that are dealt to 100 clients."""
 INAT = "inat-users-120k"
@@ -23,14 +24,21 @@ FEDCOF = tuple(FedCOF(shrinkage) for shrinkage in SHRINKAGES)
 ORACLE = tuple(FedCOFOracle(shrinkage) for shrinkage in SHRINKAGES)
 
 
+def grid(
+    datasets: tuple[str, ...], backbone: str, procedures: Iterable[Procedure], *dealings: Dealing
+) -> SettingGrid:
+    """Return a grid under one backbone; without dealings, that of the paper's Dirichlet clients."""
+    return SettingGrid(datasets, (backbone,), dealings or (PAPERS_CLIENTS,), tuple(procedures))
+
+
 def heterogeneous(
     backbones: tuple[str, ...], methods: Sequence[Method[Any]], *, inat: bool = True
 ) -> tuple[SettingGrid, ...]:
     """Return the paper's main setting: 100 Dirichlet clients, and the users of iNaturalist."""
     procedures = one_round(*methods)
-    grid = SettingGrid(FOUR_SETS, backbones, (Dirichlet(100, 0.1),), procedures)
+    dirichlet = SettingGrid(FOUR_SETS, backbones, (PAPERS_CLIENTS,), procedures)
     users = SettingGrid((INAT,), backbones, (ByColumn("user"),), procedures)
-    return (grid, users) if inat else (grid,)
+    return (dirichlet, users) if inat else (dirichlet,)
 
 
 def cells(
@@ -41,7 +49,7 @@ def cells(
     *,
     lines: str = "method",
 ) -> Paper:
-    """Return a table of the paper: a column a data set, a line a value of one of our columns."""
+    """Return a table with a column a data set, and a line a value of the setting's column."""
     return Paper(
         metric,
         ("dataset", "backbone", lines),

@@ -1,16 +1,16 @@
 """What the between-class scatter does to the head (sections 4.3 and appendix)."""
 
-from fedcof.data import Central, Dirichlet
-from fedcof.experiments.experiment import Experiment, Paper, SettingGrid
+from fedcof.data import Central
+from fedcof.experiments.experiment import Experiment, Paper
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FOUR_SETS, SHRINKAGES, SQUEEZENET, cells
+from fedcof.experiments.paper.common import FOUR_SETS, SHRINKAGES, SQUEEZENET, cells, grid
 from fedcof.methods import Fed3R, FedCOF, FedCOFOracle
 
-_CENTRAL = SettingGrid(
+_CENTRAL = grid(
     FOUR_SETS,
-    (SQUEEZENET,),
-    (Central(),),
+    SQUEEZENET,
     one_round(Fed3R(), FedCOFOracle(0.0), *(FedCOFOracle(shrinkage) for shrinkage in SHRINKAGES)),
+    Central(),
 )
 _TEST_ACCURACY = cells(
     "accuracy",
@@ -75,10 +75,9 @@ federated = Experiment(
     name="fl_g_btw",
     title="Within-class, between-class and both scatters in the federation",
     grids=(
-        SettingGrid(
+        grid(
             FOUR_SETS,
-            (SQUEEZENET,),
-            (Dirichlet(100, 0.1),),
+            SQUEEZENET,
             one_round(
                 *(
                     FedCOF(shrinkage, scatter=scatter)

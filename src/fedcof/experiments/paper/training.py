@@ -5,14 +5,14 @@ constants of FedAdam are those of its published configuration. Where a run here 
 paper does not say, a note says so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fedcof.data import ByColumn, Dealing, Dirichlet
-from fedcof.experiments.experiment import Experiment, Procedure, SettingGrid
+from fedcof.data import ByColumn
+from fedcof.experiments.experiment import Experiment
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, FOUR_SETS, INAT, SQUEEZENET, VIT, cells
+from fedcof.experiments.paper.common import FEDCOF, FOUR_SETS, INAT, SQUEEZENET, VIT, cells, grid
 from fedcof.experiments.training_procedure import Training
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.training import TrainingSettings
@@ -32,15 +32,6 @@ def _fedadam(client_lr: float, server_lr: float, rounds: int) -> TrainingSetting
 
 def _finetune(start: Method[Any] | None, training: TrainingSettings) -> Training:
     return Training(start, training, mode="finetune")
-
-
-def _grid(
-    datasets: tuple[str, ...],
-    backbone: str,
-    procedures: Iterable[Procedure],
-    dealing: Dealing = Dirichlet(100, 0.1),  # noqa: B008  # it is frozen
-) -> SettingGrid:
-    return SettingGrid(datasets, (backbone,), (dealing,), tuple(procedures))
 
 
 _STARTS: tuple[Method[Any], ...] = (FedNCM(), Fed3R(), FedCOF())
@@ -92,7 +83,7 @@ table_ft_sqnet = Experiment(
     name="table_ft_sqnet",
     title="Fine-tuning SqueezeNet from heads and from a random one",
     grids=tuple(
-        _grid((dataset,), SQUEEZENET, (*_random(100), *_FREE, *_tuned(dataset, _STARTS, {"": 100})))
+        grid((dataset,), SQUEEZENET, (*_random(100), *_FREE, *_tuned(dataset, _STARTS, {"": 100})))
         for dataset in _THREE
     ),
     paper=(cells("accuracy", _FT_SQNET, _THREE),),
@@ -104,7 +95,7 @@ fig_ft = Experiment(
     name="fig_ft",
     title="Training-free rounds, then fine-tuning",
     grids=tuple(
-        _grid(
+        grid(
             (dataset,),
             SQUEEZENET,
             (*_random(200), *_tuned(dataset, _STARTS, {"": 100, "fedncm": 200})),
@@ -120,7 +111,7 @@ ccvr_table2 = Experiment(
     name="ccvr-table2",
     title="FedAdam after CCVR and the others",
     grids=tuple(
-        _grid((dataset,), SQUEEZENET, _tuned(dataset, (CCVR(), *_STARTS), {"": 100}))
+        grid((dataset,), SQUEEZENET, _tuned(dataset, (CCVR(), *_STARTS), {"": 100}))
         for dataset in _THREE
     ),
     paper=(
@@ -157,8 +148,8 @@ table_lp2 = Experiment(
     name="table_lp2",
     title="Linear probing from a random head, and heads without training",
     grids=(
-        _grid(_LP_SETS[:4], SQUEEZENET, (_PROBED[0], *_FREE)),
-        _grid((INAT,), SQUEEZENET, (_PROBED_USERS[0], *_FREE), _USERS),
+        grid(_LP_SETS[:4], SQUEEZENET, (_PROBED[0], *_FREE)),
+        grid((INAT,), SQUEEZENET, (_PROBED_USERS[0], *_FREE), _USERS),
     ),
     paper=(
         cells(
@@ -191,8 +182,8 @@ fig_lp = Experiment(
     name="fig_lp",
     title="Linear probing after heads: ViT-B/16 on Cars, SqueezeNet on the users of iNaturalist",
     grids=(
-        _grid(("cars",), VIT, _PROBED),
-        _grid((INAT,), SQUEEZENET, _PROBED_USERS, _USERS),
+        grid(("cars",), VIT, _PROBED),
+        grid((INAT,), SQUEEZENET, _PROBED_USERS, _USERS),
     ),
     metrics=_METRICS,
     figure="rounds",
@@ -203,7 +194,7 @@ fig_lp = Experiment(
 fig_sq_lp = Experiment(
     name="fig_sq_lp",
     title="Linear probing of SqueezeNet after heads",
-    grids=(_grid(_THREE, SQUEEZENET, _PROBED),),
+    grids=(grid(_THREE, SQUEEZENET, _PROBED),),
     metrics=_METRICS,
     figure="rounds",
     seeds=3,
@@ -215,7 +206,7 @@ table_pretraining = Experiment(
     name="table_pre-training",
     title="What pre-training brings",
     grids=(
-        _grid(
+        grid(
             ("cifar10", "cifar100"),
             SQUEEZENET,
             (
@@ -260,7 +251,7 @@ table_ft = Experiment(
     name="table_ft",
     title="ResNet-18: training-free methods, and fine-tuning from their heads",
     grids=(
-        _grid(
+        grid(
             ("cifar100", "imagenet-r"),
             RESNET,
             (
@@ -323,7 +314,7 @@ pfpt_table = Experiment(
     name="pfpt-table",
     title="FedCOF and federated prompt tuning",
     grids=(
-        _grid(
+        grid(
             FOUR_SETS,
             VIT_32,
             (

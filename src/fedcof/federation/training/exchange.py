@@ -80,13 +80,13 @@ def to_content(
     arrays: ArrayRecord, task: Task, client_id: str, config: Mapping[str, Any]
 ) -> RecordDict:
     """Return the content of a train message: the model, and a flat record of all else."""
-    said = {
+    values = {
         **asdict(task.settings),
         **config,
         "server-round": task.server_round,
         "client-id": client_id,
     }
-    return RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(said)})
+    return RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(values)})
 
 
 def to_task(content: RecordDict) -> tuple[Task, str]:

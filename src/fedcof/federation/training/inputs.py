@@ -1,4 +1,4 @@
-"""What a client trains on, or the server tests on, made alike at both."""
+"""Inputs and labels of a source: a client trains on them, the server tests on them."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Training(AppTraining):
         head: LinearHead,
         *,
         history: Sequence[Round] = (),
-        on_round: Callable[[Round], None] = lambda one: None,
+        on_round: Callable[[Round], None] = lambda done: None,
     ) -> tuple[LinearHead, list[Round]]:
         """Train from a head; what comes out, and a checkpoint, is kept in the run folder.
 
@@ -203,7 +203,7 @@ def collected(federation: Settings, accuracy: float) -> Round:
         number=1,
         stage="training-free",
         accuracy=accuracy,
-        formula_bytes=sum(one.formula_bytes for one in summaries),
-        wire_bytes=sum(len(one.to_bytes()) for one in summaries),
+        formula_bytes=sum(summary.formula_bytes for summary in summaries),
+        wire_bytes=sum(len(summary.to_bytes()) for summary in summaries),
         clients=len(summaries),
     )
