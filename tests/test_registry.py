@@ -1,5 +1,7 @@
 """Entries by name, and the plugins that add some."""
 
+import importlib
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -65,3 +67,16 @@ def test_a_class_without_a_name_is_a_base_of_codings_and_is_not_registered():
         pass
 
     assert set(CODINGS) == known
+
+
+def test_a_new_file_in_a_room_is_known_without_an_edit(tmp_path, monkeypatch):
+    # A method in methods/ was not in the registry until __init__ named its file.
+    room = tmp_path / "room"
+    room.mkdir()
+    (room / "__init__.py").write_text(
+        "from fedcof.registry import import_modules\nimport_modules(__name__, __path__)\n"
+    )
+    (room / "new.py").write_text("LOADED = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("room")
+    assert sys.modules["room.new"].LOADED

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import TypeVar
 
 from fedcof.errors import PluginWarning
@@ -88,3 +91,9 @@ def _load_plugins() -> None:
 def _place(entry: object) -> str:
     definition = entry if hasattr(entry, "__qualname__") else type(entry)
     return f"{definition.__module__}.{definition.__qualname__}"
+
+
+def import_modules(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, so that a new file's entries are known without an edit."""
+    for module in iter_modules(path):
+        import_module(f"{package}.{module.name}")

@@ -123,3 +123,8 @@ def test_latex_escapes_and_has_as_many_columns_as_titles(table):
     assert r"one & FedCOF, $\gamma$ 0.1 & 41.0 $\pm$ 1.4 & 50.0 $\pm$ 0.5 & $-$9.0" in latex
     body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")]
     assert body.count(r"\\") == 4
+
+
+def test_a_strategy_without_a_title_is_named_once():
+    # It once read "FedCOF + fedlion-lp-LP".
+    assert label_title("fedcof+fedlion-lp") == "FedCOF + fedlion-LP"

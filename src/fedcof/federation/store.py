@@ -153,6 +153,10 @@ class SummaryStore:
         """Return the clients whose summaries are here."""
         return set(self._summaries)
 
+    def sizes(self) -> dict[str, int]:
+        """Return how many bytes the summary of every client took on the wire."""
+        return dict(self._database.execute("SELECT client_id, LENGTH(data) FROM summaries"))
+
     def summaries(self) -> list[Summary]:
         """Return every summary that counts, in the order of the clients' ids."""
         misfits = self.misfits()

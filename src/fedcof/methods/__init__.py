@@ -7,6 +7,9 @@ from fedcof.methods.fedcof import FedCOF
 from fedcof.methods.fedncm import FedNCM
 from fedcof.methods.oracle import FedCOFDiagonal, FedCOFOracle, FedCOFSpherical
 from fedcof.methods.seeds import client_rng
+from fedcof.registry import import_modules
+
+import_modules(__name__, __path__)
 
 __all__ = [
     "CCVR",

@@ -227,8 +227,9 @@ def label_title(label: str) -> str:
     for step in run.split("+"):
         name, _, suffix = step.rpartition("-")
         trains = suffix in ("lp", "pt")  # linear probing, prompt tuning
-        known = METHOD_TITLES.get(name if trains else step, step)
-        steps.append(f"{known}-{suffix.upper()}" if trains else known)
+        method = name if trains else step
+        title = METHOD_TITLES.get(method, method)
+        steps.append(f"{title}-{suffix.upper()}" if trains else title)
     return " + ".join(steps) + bracket + remark
 
 

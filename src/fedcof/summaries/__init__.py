@@ -1,5 +1,6 @@
 """What a client may send: frozen, checked, mergeable, sized in bytes; one file a statistic."""
 
+from fedcof.registry import import_modules
 from fedcof.summaries.base import Summary, check_classes, from_bytes, load, merge, ordered
 from fedcof.summaries.class_means import ClassMeans, Summarizer, summarize
 from fedcof.summaries.class_moments import (
@@ -11,6 +12,8 @@ from fedcof.summaries.class_moments import (
     class_distributions,
 )
 from fedcof.summaries.gram import Gram
+
+import_modules(__name__, __path__)
 
 __all__ = [
     "ClassCovariances",

@@ -198,12 +198,12 @@ class Training(AppTraining):
 def collected(federation: Settings, accuracy: float) -> Round:
     """Return the training-free round that a federation's run folder holds."""
     with SummaryStore(federation.run_folder / STORE, federation.fingerprint) as store:
-        summaries = store.summaries()
+        summaries, sizes = store.summaries(), store.sizes()
     return Round(
         number=1,
         stage="training-free",
         accuracy=accuracy,
         formula_bytes=sum(summary.formula_bytes for summary in summaries),
-        wire_bytes=sum(len(summary.to_bytes()) for summary in summaries),
+        wire_bytes=sum(sizes[summary.client_ids[0]] for summary in summaries),
         clients=len(summaries),
     )

@@ -1,8 +1,4 @@
-"""How the float arrays of a summary travel.
-
-A new coding is a new subclass in a file of its own, which turns an array into those that travel,
-and back.
-"""
+"""What every coding has in common: it turns an array into those that travel, and back."""
 
 from __future__ import annotations
 
@@ -13,11 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.errors import SummaryError
 from fedcof.registry import Registry
 
 Parts = Mapping[str, NDArray[Any]]
-"""The arrays that travel in place of one, by the suffix of its name; a suffix may be empty."""
+"""The arrays that travel in place of one, by the suffix of its name: empty, or ``.`` and a word."""
 
 CODINGS: Registry[Coding] = Registry("coding")
 """Every coding by its name."""
@@ -57,28 +52,3 @@ class Coding(ABC):
     @abstractmethod
     def layout(self, shape: tuple[int, ...]) -> Parts:
         """Return what `encode` would make of an array of this shape, without values or memory."""
-
-
-class Float32(Coding):
-    """Four bytes a number, as the paper counts them."""
-
-    name = "float32"
-
-    def encode(self, array: NDArray[np.floating[Any]]) -> Parts:
-        """Round to float32."""
-        try:
-            with np.errstate(over="raise"):
-                return {"": array.astype(np.float32)}
-        except FloatingPointError:
-            raise OverflowError("a value too large for float32, in which it is sent") from None
-
-    def decode(self, parts: Parts) -> NDArray[np.floating[Any]]:
-        """Return the array as it came."""
-        if set(parts) != {""} or parts[""].dtype != np.float32:
-            found = {f"{array.dtype} {suffix}".strip() for suffix, array in parts.items()}
-            raise SummaryError("dtype", f"came in {', '.join(sorted(found))}, expected float32")
-        return parts[""]
-
-    def layout(self, shape: tuple[int, ...]) -> Parts:
-        """Return zeros of the shape that share one number."""
-        return {"": np.broadcast_to(np.float32(0), shape)}
