@@ -9,13 +9,7 @@ from fedcof.settings import check_settings, setting
 
 @dataclass(frozen=True)
 class Plan:
-    """Whom to ask, and how long to wait.
-
-    Raises
-    ------
-    SettingError
-        If a setting is out of its range.
-    """
+    """The settings of collecting."""
 
     participation: float = setting(
         1.0, "Share of the known clients that a round asks.", above=0, maximum=1

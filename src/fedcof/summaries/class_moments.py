@@ -80,13 +80,7 @@ class ClassMoments(Summary):
     def summarize(
         cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> Self:
-        """Return the moments of a client's samples, in float64; nothing is drawn.
-
-        Raises
-        ------
-        SummaryError
-            If the shapes or types do not fit, there is no sample, or a feature is not finite.
-        """
+        """Return the moments of a client's samples, in float64; nothing is drawn."""
         with naming(client_id):
             array, coded = check_samples(features, labels)
 
