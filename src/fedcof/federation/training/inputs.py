@@ -41,7 +41,7 @@ def as_inputs(
     backbone : str, default ""
         Makes features of images.
     preprocessing : Preprocessing, optional
-        Of the network that takes images. Default: features are wanted.
+        Of the network that takes images. Default: the inputs are features.
 
     Raises
     ------

@@ -80,7 +80,7 @@ class Training(AppTraining):
         if self.mode == "prompt":
             try:
                 PromptedViT(backbone)
-            except ValueError as error:  # which says what it needs
+            except ValueError as error:
                 raise SettingError("mode", f"prompt: {error}") from None
 
     @classmethod
