@@ -24,11 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def as_inputs(
-    data: Data,
-    labels: Any,
-    *,
-    backbone: str = "",
-    preprocessing: Preprocessing | None = None,
+    data: Data, labels: Any, *, backbone: str = "", preprocessing: Preprocessing | None = None
 ) -> tuple[Inputs, NDArray[Any]]:
     """Return what a head is trained on, features, or what a network is, images; and the labels.
 
