@@ -45,8 +45,8 @@ def reply(update):
     )
 
 
-def draw(rng, scale=1.0):
-    return {name: rng.normal(scale=scale, size=s).astype(np.float32) for name, s in SHAPES.items()}
+def draw(rng, scale=1.0, shapes=SHAPES):
+    return {name: rng.normal(scale=scale, size=s).astype(np.float32) for name, s in shapes.items()}
 
 
 def settings_of(strategy):
@@ -77,6 +77,23 @@ def test_ten_rounds_of_random_updates_give_the_numbers_of_flower(strategy):
         state, moments = ours.apply(moments, state, updates, server_round)
         assert mean_loss(updates) == pytest.approx(metrics["loss"], rel=1e-12)
         for name, value in state.items():
+            np.testing.assert_allclose(value, arrays[name].numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", FLOWER)
+def test_one_client_with_arrays_of_odd_shapes_gives_the_numbers_of_flower(strategy):
+    shapes = {"empty": (0,), "single": (1, 1), "row": (1, 7)}
+    rng = np.random.default_rng(0)
+    flower, ours = FLOWER[strategy](), server_optimizer(settings_of(strategy))
+    state = draw(rng, shapes=shapes)
+    moments = ours.init(state)
+    for server_round in range(1, 4):
+        update = Update(draw(rng, shapes=shapes), 7, 0.5)
+        flower.current_arrays = state
+        arrays, _ = flower.aggregate_train(server_round, [reply(update)])
+        state, moments = ours.apply(moments, state, [update], server_round)
+        for name, value in state.items():
+            assert value.shape == shapes[name]
             np.testing.assert_allclose(value, arrays[name].numpy(), rtol=1e-6, atol=1e-6)
 
 

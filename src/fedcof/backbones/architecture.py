@@ -50,7 +50,7 @@ class Architecture:
     dim : int
         Length of a feature.
     preprocessing : Preprocessing
-        How images are prepared for weights in a checkpoint; other weights say it themselves.
+        How images are prepared for weights in a checkpoint; other sources have their own.
     torch_module : callable, optional
         From a checkpoint to the network in torch. Default: no checkpoint of it is read.
     onnx_model : callable, optional

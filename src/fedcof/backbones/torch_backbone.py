@@ -77,7 +77,7 @@ def network(
 
 
 def _trainable(name: str) -> ResolvedBackbone:
-    """Resolve a name; say which weights would do where those that are found cannot be trained."""
+    """Resolve a name; if the weights found cannot be trained, the error lists those that can."""
     resolved = resolve(name)
     if resolved.build is None:
         others = [place.wanted for place in sources(name) if place.trainable]

@@ -87,10 +87,7 @@ def resnet18(state: State) -> nn.Module:
     config = ResNetConfig(
         embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic"
     )
-    names = {
-        "conv1": "embedder.embedder.convolution",
-        "bn1": "embedder.embedder.normalization",
-    }
+    names = {"conv1": "embedder.embedder.convolution", "bn1": "embedder.embedder.normalization"}
     for stage, block in product(range(4), range(2)):
         source, target = f"layer{stage + 1}.{block}", f"encoder.stages.{stage}.layers.{block}"
         names |= {

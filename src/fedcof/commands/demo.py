@@ -38,7 +38,7 @@ def demo(
         train, test = fashion_mnist(images, seed=seed)
         backbone = get("squeezenet1.1")
         dealt = deal_images(train, test, backbone, scheme, seed=seed)
-        # All clients are in this process with one backbone: none needs to say which it is.
+        # The wire size is that of the summaries alone: one backbone made all features.
         dealt = replace(dealt, origin={})
         results, heads = [], {}
         for name in DEMO_METHODS:

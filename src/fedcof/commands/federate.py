@@ -30,9 +30,7 @@ from fedcof.settings import settings_of
 
 
 @with_settings(
-    dealing=dealing_settings,
-    hyperparameters=hyperparameters,
-    plan=partial(settings_of, Plan),
+    dealing=dealing_settings, hyperparameters=hyperparameters, plan=partial(settings_of, Plan)
 )
 def federate(
     *,

@@ -162,7 +162,7 @@ def hyperparameters(*, client: bool = False) -> dict[str, Setting]:
 
 
 def _of_several(by_method: Mapping[str, Setting]) -> Setting:
-    """Return the hyperparameter of several methods as one, which says whose default is what."""
+    """Return the hyperparameter of several methods as one, with the default of each method."""
     first = next(iter(by_method.values()))
     kinds = {method: setting.kind.__name__ for method, setting in by_method.items()}
     if len(set(kinds.values())) > 1:

@@ -12,12 +12,7 @@ from rich import box
 from rich.table import Table as RichTable
 
 from fedcof.commands.options import Data, out_folder
-from fedcof.commands.shared import (
-    check_device,
-    console,
-    error_console,
-    errors_for_people,
-)
+from fedcof.commands.shared import check_device, console, error_console, errors_for_people
 
 if TYPE_CHECKING:
     from fedcof.report.tables import Table

@@ -58,12 +58,7 @@ def check_device(device: str) -> None:
 
 
 def deal_images(
-    train: ImageSet,
-    test: ImageSet,
-    backbone: Backbone,
-    dealing: Dealing,
-    *,
-    seed: int,
+    train: ImageSet, test: ImageSet, backbone: Backbone, dealing: Dealing, *, seed: int
 ) -> Dealt:
     """Return the features of images, those to train on dealt to clients."""
     from fedcof.data import extract_features

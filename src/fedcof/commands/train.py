@@ -99,8 +99,8 @@ def train(
         from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
-        wanted = TrainingGoal(**goal)
-        mode = wanted.mode
+        target = TrainingGoal(**goal)
+        mode = target.mode
         strategy = training.get("strategy", TrainingSettings.strategy)
         training["server_lr"] = chosen_server_lr(training.get("server_lr"), strategy)
         settings = TrainingSettings(**training, seed=seed)
@@ -142,7 +142,7 @@ def train(
                 dealt_images,
                 net,
                 head,
-                pool_size=wanted.pool_size if mode == "prompt" else None,
+                pool_size=target.pool_size if mode == "prompt" else None,
                 seed=seed,
                 device=device,
             )
@@ -152,8 +152,8 @@ def train(
             history,
             out,
             log_dir,
-            target=wanted.target,
-            keep=wanted.keep,
+            target=target.target,
+            keep=target.keep,
             checkpoint_every=checkpoint_every,
             depends_on={
                 "dataset": dataset,
@@ -167,7 +167,7 @@ def train(
         )
         save_training(out, state, history, head.classes, head=_HEAD, network=network_options)
         console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
-        if wanted.keep == "best":
+        if target.keep == "best":
             chosen = best([done for done in history if done.stage == "training"])
             console.print(f"kept: round {chosen.number}, accuracy {chosen.accuracy:.1%}")
         console.print("saved in:", out)

@@ -32,12 +32,7 @@ def appearances(clients: int, participation: float, rng: np.random.Generator) ->
 
 
 def participate(
-    method: Method[Any],
-    collected: Collected,
-    dealt: Dealt,
-    *,
-    participation: float,
-    seed: int,
+    method: Method[Any], collected: Collected, dealt: Dealt, *, participation: float, seed: int
 ) -> tuple[LinearHead, list[Round]]:
     """Solve after every round from all clients seen so far.
 
@@ -114,11 +109,7 @@ class Participation(Procedure):
         method = self.method.seeded(clients.seed)
         collected = clients.collected(method)
         _, rounds = participate(
-            method,
-            collected,
-            clients.dealt,
-            participation=self.participation,
-            seed=clients.seed,
+            method, collected, clients.dealt, participation=self.participation, seed=clients.seed
         )
         return {
             "accuracy": rounds[-1].accuracy,

@@ -67,7 +67,8 @@ def partition_name(setting: Mapping[str, Any]) -> str:
 class Results:
     """A folder's ``results.jsonl``, ``skipped.json`` and ``clients.json``.
 
-    The second says what could not be run, the third what the first clients of every partition hold.
+    ``skipped.json`` lists what could not be run, ``clients.json`` the samples of every class that
+    the first clients of every partition hold.
 
     Parameters
     ----------

@@ -66,19 +66,15 @@ def deal_features(
     from fedcof.training.batches import Images
     from fedcof.training.local import outputs
 
-    features = [
-        np.concatenate(
-            list(
-                outputs(
-                    backbone.module.to(device),
-                    Images(images.images, backbone.preprocessing),
-                    advance,
-                )
-            )
-        )
-        for images in (train, test)
-    ]
-    return Dealt(features[0], train.labels, partition, features[1], test.labels, backbone.origin)
+    module = backbone.module.to(device)
+
+    def extract(images: ImageSet) -> NDArray[np.float32]:
+        inputs = Images(images.images, backbone.preprocessing)
+        return np.concatenate(list(outputs(module, inputs, advance)))
+
+    return Dealt(
+        extract(train), train.labels, partition, extract(test), test.labels, backbone.origin
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +166,8 @@ def on_images(
     train, test : ImageSet
     partition : Partition
         Of the images to train on.
-    backbone : TorchBackbone
-    head : LinearHead
-        The start.
-    pool_size : int, optional
-        Number of prompts of a ViT, which is frozen then. Default: none, and all is trained.
-    seed : int, default 0
-        Draws the prompts.
+    backbone, head, pool_size, seed
+        As for `fedcof.training.trained.classifier`.
     device : str, default "cpu"
         Where torch computes.
 
@@ -228,7 +219,6 @@ def with_temperature(head: LinearHead, summaries: Sequence[Summary]) -> LinearHe
         raise ValueError("the temperature is fitted on class means; this method sends none")
     factor = fit_temperature(head, merge(means))
     provenance = head.provenance and replace(
-        head.provenance,
-        hyperparameters={**head.provenance.hyperparameters, "temperature": factor},
+        head.provenance, hyperparameters={**head.provenance.hyperparameters, "temperature": factor}
     )
     return replace(scale(head, factor), provenance=provenance)

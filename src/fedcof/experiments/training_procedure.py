@@ -89,10 +89,7 @@ class Training(Procedure):
                 seed=seed,
             )
         _, history = self._federation(clients, head, execution.device).train(
-            training,
-            history=history,
-            checkpoint=execution.checkpoint,
-            on_round=execution.on_round,
+            training, history=history, checkpoint=execution.checkpoint, on_round=execution.on_round
         )
         last = history[-1]
         return {

@@ -33,11 +33,7 @@ class Drawing(NamedTuple):
 
 def draw(experiment: Experiment, table: Table) -> list[Drawing]:
     """Return the figures of an experiment, one a panel."""
-    makers = {
-        "communication": _communication,
-        "curves": _curves,
-        "rounds": _rounds,
-    }
+    makers = {"communication": _communication, "curves": _curves, "rounds": _rounds}
     if experiment.figure is None:
         return []
     return list(makers[experiment.figure](experiment, table))
@@ -81,11 +77,7 @@ def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
         drawn = [line for line in lines if line.setting.get(x) is not None]
         by_line = _group(drawn, lambda line: line.setting.get(by))
         yield Drawing(
-            curves(
-                [_curve(group, x, by) for group in by_line],
-                AXIS_TITLES[x],
-                log=x in _LOG,
-            ),
+            curves([_curve(group, x, by) for group in by_line], AXIS_TITLES[x], log=x in _LOG),
             f"{experiment.title}: {place}. Bands: one standard deviation over {_seeds(lines)}."
             + (" Hollow: the paper." if any(_has_paper(line) for line in lines) else ""),
         )

@@ -9,14 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedcof.errors import NoResultsError
-from fedcof.experiments import (
-    EXPERIMENTS,
-    Experiment,
-    Results,
-    Row,
-    Skipped,
-    partition_name,
-)
+from fedcof.experiments import EXPERIMENTS, Experiment, Results, Row, Skipped, partition_name
 from fedcof.experiments.results import Histogram
 from fedcof.report.drawings import Drawing, draw
 from fedcof.report.figures import SERIES, class_histograms

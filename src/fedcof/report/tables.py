@@ -177,7 +177,7 @@ def _value(experiment: Experiment, metric: str, rows: Sequence[Row]) -> Value:
 
 
 def show(column: str, setting: Mapping[str, Any]) -> str:
-    """Return what a column of a setting says to a person."""
+    """Return the value of a setting's column as text."""
     value = setting.get(column)
     if column == "method":
         return method_title(setting)
@@ -187,7 +187,7 @@ def show(column: str, setting: Mapping[str, Any]) -> str:
 
 
 def words(column: str, setting: Mapping[str, Any]) -> str:
-    """Return a column of a setting with its name where the value alone would not speak."""
+    """Return the value of a setting's column, with the column's name where it needs one."""
     shown = show(column, setting)
     if shown == "–":
         return ""
@@ -202,7 +202,7 @@ def words(column: str, setting: Mapping[str, Any]) -> str:
 
 
 def method_title(setting: Mapping[str, Any]) -> str:
-    """Return a method's name with the settings that tell it from its neighbours."""
+    """Return a method's name with its settings that tables vary."""
     title = label_title(setting["method"])
     details = []
     if (gamma := setting.get("shrinkage")) is not None:

@@ -39,8 +39,8 @@ class Task:
     def batches(self, num_samples: int, client_id: str) -> Iterator[NDArray[np.int64]]:
         """Yield the rows of each batch, in a new order every epoch.
 
-        The order depends on the seed, the round and the client alone, so a client trains alike in
-        one process and at a site.
+        The order depends on the seed, the round and the client alone, so a client's
+        update is the same in one process and at a site.
         """
         rng = np.random.default_rng([self.settings.seed, self.server_round, *client_id.encode()])
         for _ in range(self.settings.local_epochs):

@@ -111,11 +111,7 @@ class TrainedModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file that `load` reads."""
-        metadata = {
-            "kind": _KIND,
-            "classes": self.classes.tolist(),
-            "network": dict(self.network),
-        }
+        metadata = {"kind": _KIND, "classes": self.classes.tolist(), "network": dict(self.network)}
         write_atomically(Path(path), encode(self.state, metadata))
 
     @classmethod

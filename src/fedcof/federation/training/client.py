@@ -81,6 +81,6 @@ def _class_index(labels: NDArray[Any], classes: NDArray[Any]) -> torch.Tensor:
 def _network(name: str, prompted: bool) -> tuple[nn.Module, Preprocessing, str]:
     """Return the network to be trained, and its fingerprint before that."""
     backbone = network(name)
-    # Any number of prompts will do here: the state that is set before training brings its own.
+    # One prompt as a placeholder: the state that is set before training has the pool.
     module = PromptedViT(backbone, pool_size=1) if prompted else backbone.module
     return module, backbone.preprocessing, backbone.fingerprint

@@ -24,11 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def as_inputs(
-    data: Data,
-    labels: Any,
-    *,
-    backbone: str = "",
-    preprocessing: Preprocessing | None = None,
+    data: Data, labels: Any, *, backbone: str = "", preprocessing: Preprocessing | None = None
 ) -> tuple[Inputs, NDArray[Any]]:
     """Return what a head is trained on, features, or what a network is, images; and the labels.
 
@@ -41,7 +37,7 @@ def as_inputs(
     backbone : str, default ""
         Makes features of images.
     preprocessing : Preprocessing, optional
-        Of the network that takes images. Default: features are wanted.
+        Of the network that takes images. Default: the inputs are features.
 
     Raises
     ------

@@ -22,13 +22,7 @@ from fedcof.federation.training.exchange import GridExchange, TrainGrid
 from fedcof.federation.training.inputs import as_inputs
 from fedcof.heads import LinearHead
 from fedcof.settings import read_settings
-from fedcof.training import (
-    Round,
-    TrainingSettings,
-    check_mode,
-    chosen_server_lr,
-    train,
-)
+from fedcof.training import Round, TrainingSettings, check_mode, chosen_server_lr, train
 from fedcof.training.classifier import Classifier, best_device
 from fedcof.training.exchange import State
 from fedcof.training.heads import check_head
@@ -80,7 +74,7 @@ class Training(AppTraining):
         if self.mode == "prompt":
             try:
                 PromptedViT(backbone)
-            except ValueError as error:  # which says what it needs
+            except ValueError as error:
                 raise SettingError("mode", f"prompt: {error}") from None
 
     @classmethod
