@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedcof
-from fedcof import METHODS, SummaryError, from_bytes, get_method
+from fedcof import METHODS, SettingError, SummaryError, from_bytes, get_method
 
 # few clients, as here, may leave one mean a class
 pytestmark = pytest.mark.filterwarnings("ignore::fedcof.FewMeansWarning")
@@ -172,3 +172,11 @@ def test_pooling_all_samples_is_pooling_the_clients_where_it_does_not_matter_who
 
 def test_fedcof_depends_on_who_holds_what(blobs):
     assert fedcof.FedCOF().pool_samples(*blobs[:2]) is None
+
+
+def test_a_hyperparameter_that_the_method_lacks_is_refused_by_name():
+    # It was a TypeError of the dataclass, which a client could not tell from a fault of its own.
+    with pytest.raises(
+        SettingError, match="ridge is no hyperparameter of fedcof, which has shrink"
+    ):
+        get_method("fedcof", ridge=1.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError
+from fedcof.errors import SettingError, SummaryError
 from fedcof.heads import LinearHead, Provenance
 from fedcof.registry import Registry
 from fedcof.settings import check_settings, settings_of
@@ -154,6 +154,11 @@ def get_method(name: str, **hyperparameters: Any) -> Method[Any]:
     ValueError
         If there is no such method; the message lists the near ones.
     SettingError
-        If a hyperparameter has a value that it cannot have.
+        If the method has no such hyperparameter, or it has a value that it cannot have.
     """
-    return METHODS.find(name)(**hyperparameters)
+    method = METHODS.find(name)
+    known = [declared.name for declared in fields(method)]
+    for unknown in (key for key in hyperparameters if key not in known):
+        has = ", ".join(known) or "none"
+        raise SettingError(unknown, f"is no hyperparameter of {name}, which has {has}")
+    return method(**hyperparameters)
