@@ -23,7 +23,7 @@ def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> b
 
     The metadata is one JSON text under one key, since safetensors writes several in random order.
     """
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return bytes(safetensors.save(contiguous, {_KEY: _as_json(metadata)}))
 
 

@@ -512,6 +512,14 @@ def test_the_server_app_collects_measures_trains_and_goes_on(clients, tmp_path, 
     assert (tmp_path / "run" / "head-trained.safetensors").read_bytes() == before
 
 
+def test_the_server_app_reads_keys_with_underscores(clients, tmp_path):
+    # ``train_rounds`` passed the check of keys, and nothing was trained.
+    run = {"run_folder": str(tmp_path), "data": SOURCE, "min_clients": 6, "train_rounds": 1}
+    context = SimpleNamespace(run_config=run, node_config={}, node_id=0)
+    server_app.main(Nodes({1: clients}), context)
+    assert len(load_history(tmp_path / "history.json")) == 3
+
+
 _SIMULATION = """
 import sys
 from pathlib import Path

@@ -21,6 +21,7 @@ from fedcof.federation.records import Record
 from fedcof.federation.run_config import check_keys
 from fedcof.federation.serving import HEAD, Settings, serve
 from fedcof.federation.sources import load_clients
+from fedcof.settings import dashed_keys
 
 if TYPE_CHECKING:
     from fedcof.training import Round
@@ -40,17 +41,18 @@ def main(grid: Grid, context: Context) -> None:
 
 def run(grid: FlowerGrid, context: Context) -> None:
     """Collect, solve, measure and, where there are rounds of training, train."""
-    check_keys(context.run_config)
-    settings = Settings.from_run_config(context.run_config)
-    source = str(context.run_config.get("test-data", ""))
+    config, keys = context.run_config, dashed_keys(context.run_config)
+    check_keys(config)
+    settings = Settings.from_run_config(config)
+    source = str(config.get(keys.get("test-data", ""), ""))
     with naming_test_data(source):
         test = load_clients(source, context) if source else {}
     training = None
-    if context.run_config.get("train-rounds"):
+    if config.get(keys.get("train-rounds", "")):
         # torch, which collecting does not need
         from fedcof.federation.training.server import Training, collected
 
-        training = Training.from_run_config(context.run_config, settings, test)
+        training = Training.from_run_config(config, settings, test)
     trainers = 0 if training is None else settings.plan.min_clients
     head, _, nodes = serve(grid, settings, tell=_print, online=trainers)
     _print(f"{len(head.classes)} classes, dim {head.dim}: {settings.run_folder / HEAD}")
