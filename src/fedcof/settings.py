@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Setting:
+class Declaration:
     """What is known of a setting.
 
     Parameters
@@ -124,7 +124,7 @@ def setting(
     Parameters
     ----------
     default, description, minimum, above, maximum, client
-        As in `Setting`. A ``Literal`` annotation gives the choices.
+        As in `Declaration`. A ``Literal`` annotation gives the choices.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def setting(
     return declared
 
 
-def settings_of(cls: type) -> dict[str, Setting]:
+def settings_of(cls: type) -> dict[str, Declaration]:
     """Return the settings that a dataclass declares, by name, in their order.
 
     Raises
@@ -162,7 +162,7 @@ def settings_of(cls: type) -> dict[str, Setting]:
             optional = NoneType in kinds
             [kind] = [kind for kind in kinds if kind is not NoneType]
             choices = get_args(kind) if get_origin(kind) is Literal else ()
-            found[declared.name] = Setting(
+            found[declared.name] = Declaration(
                 declared.name,
                 str if choices else kind,
                 declared.default,

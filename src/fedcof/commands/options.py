@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 import typer
 from rich.markup import escape
 
-from fedcof.settings import Setting, settings_of
+from fedcof.settings import Declaration, settings_of
 
 if TYPE_CHECKING:
     from fedcof.methods import Method
@@ -41,7 +41,7 @@ def out_folder(contents: str) -> Any:
     )
 
 
-def with_settings(**groups: Callable[[], Mapping[str, Setting]]) -> Callable[..., Command]:
+def with_settings(**groups: Callable[[], Mapping[str, Declaration]]) -> Callable[..., Command]:
     """Add an option for every setting of some groups to a command.
 
     Parameters
@@ -53,7 +53,7 @@ def with_settings(**groups: Callable[[], Mapping[str, Setting]]) -> Callable[...
 
     Examples
     --------
-    >>> @with_settings(plan=lambda: {"quorum": Setting("quorum", int, 0, "Enough.", minimum=0)})
+    >>> @with_settings(plan=lambda: {"quorum": Declaration("quorum", int, 0, "Enough.", minimum=0)})
     ... def federate(clients: int, *, plan: Given) -> None:
     ...     print(clients, plan)
     >>> federate(clients=3, quorum=2)
@@ -74,7 +74,7 @@ class Command:
     def __init__(
         self,
         function: Callable[..., None],
-        groups: Mapping[str, Callable[[], Mapping[str, Setting]]],
+        groups: Mapping[str, Callable[[], Mapping[str, Declaration]]],
     ) -> None:
         update_wrapper(self, function)
         self.__annotations__: dict[str, Any] = {}  # those of the signature are resolved
@@ -104,7 +104,7 @@ class Command:
         parameters = inspect.signature(self._function, eval_str=True).parameters
         return {name: p for name, p in parameters.items() if name not in self._groups}
 
-    def _settings(self) -> dict[str, dict[str, Setting]]:
+    def _settings(self) -> dict[str, dict[str, Declaration]]:
         """Return the settings of every group that the function has no parameter for."""
         taken = self._parameters()
         return {
@@ -113,7 +113,7 @@ class Command:
         }
 
 
-def _parameter(setting: Setting, panel: str) -> Parameter:
+def _parameter(setting: Declaration, panel: str) -> Parameter:
     """Return a setting as an option; None stands for one that is not given."""
     kind: Any = Literal[setting.choices] if setting.choices else setting.kind
     option = typer.Option(help=_help(setting), rich_help_panel=panel)
@@ -121,7 +121,7 @@ def _parameter(setting: Setting, panel: str) -> Parameter:
     return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _help(setting: Setting) -> str:
+def _help(setting: Declaration) -> str:
     sentences = [setting.description]
     if setting.range:
         sentences.append(f"{setting.range.capitalize()}.")
@@ -130,14 +130,14 @@ def _help(setting: Setting) -> str:
     return " ".join(sentences)
 
 
-def dealing_settings() -> dict[str, Setting]:
+def dealing_settings() -> dict[str, Declaration]:
     """Return the settings by which data is dealt to clients."""
     from fedcof.data import Dirichlet
 
     return settings_of(Dirichlet)
 
 
-def hyperparameters(*, client: bool = False) -> dict[str, Setting]:
+def hyperparameters(*, client: bool = False) -> dict[str, Declaration]:
     """Return the hyperparameters of all methods by name.
 
     Parameters
@@ -153,7 +153,7 @@ def hyperparameters(*, client: bool = False) -> dict[str, Setting]:
     from fedcof.methods import METHODS
 
     METHODS.load_plugins()
-    found: dict[str, dict[str, Setting]] = {}
+    found: dict[str, dict[str, Declaration]] = {}
     for method in METHODS.values():
         for name, setting in settings_of(method).items():
             if setting.client or not client:
@@ -161,7 +161,7 @@ def hyperparameters(*, client: bool = False) -> dict[str, Setting]:
     return {name: _of_several(by_method) for name, by_method in found.items()}
 
 
-def _of_several(by_method: Mapping[str, Setting]) -> Setting:
+def _of_several(by_method: Mapping[str, Declaration]) -> Declaration:
     """Return the hyperparameter of several methods as one, with the default of each method."""
     first = next(iter(by_method.values()))
     kinds = {method: setting.kind.__name__ for method, setting in by_method.items()}
