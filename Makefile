@@ -1,16 +1,15 @@
 # make demo   the main job on real images, on a fresh machine
-# make check  lint, types and the fast tests: under a minute, for every change
+# make check  lint, types and the fast tests, for every change
 # make test   everything that has to hold: lint, types, all tests
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= fedcof-demo
 
-# A worker takes whole files; tests/conftest.py puts the slowest first. One thread a worker, and one
-# worker more than cores, since the deployments mostly wait. Python keeps what it has compiled: the
-# tests start dozens of processes that import torch and flwr.
-WORKERS ?= $(shell expr $$(nproc) + 1)
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker takes whole files; tests/conftest.py puts the slowest first. As many workers as cores, with
+# one thread each: more of them were slower. Python keeps what it has compiled: the tests start dozens
+# of processes that import torch and flwr.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo check test lint clean
 
