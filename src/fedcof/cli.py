@@ -10,9 +10,10 @@ import fedcof
 from fedcof.commands import backbones, datasets
 from fedcof.commands.demo import demo
 from fedcof.commands.federate import federate
-from fedcof.commands.files import solve, summarize
 from fedcof.commands.report import report
 from fedcof.commands.reproduce import reproduce
+from fedcof.commands.solve import solve
+from fedcof.commands.summarize import summarize
 from fedcof.commands.train import train
 
 app = typer.Typer(

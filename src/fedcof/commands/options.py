@@ -25,6 +25,7 @@ Data = Annotated[
 ]
 
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
+MethodName = Annotated[str, typer.Option("--method", help="Name of the method.")]
 PartitionName = Annotated[
     str,
     typer.Option(
