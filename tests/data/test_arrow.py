@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -14,6 +16,7 @@ from PIL import Image
 
 from fedcof.data import arrow, extract_features
 from fedcof.data.arrow import read_images, read_path, read_split
+from fedcof.installation import install_line
 
 
 def png(value):
@@ -220,5 +223,5 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch, path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'fedcof\[data\]'"):
+    with pytest.raises(ModuleNotFoundError, match=re.escape(install_line("data"))):
         read_images([path])

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -19,6 +21,7 @@ from fedcof.data import datasets, read_image
 from fedcof.data.datasets import domainnet
 from fedcof.data.datasets.hub import Hub
 from fedcof.errors import DatasetMissingError
+from fedcof.installation import install_line
 
 REAL = Path(os.environ.get("FEDCOF_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -188,7 +191,7 @@ def test_a_set_that_is_not_on_the_hub_says_where_it_is():
 
 def test_without_hugging_face_datasets_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'fedcof\[data\]'"):
+    with pytest.raises(ModuleNotFoundError, match=re.escape(install_line("data"))):
         datasets.load("cifar10", "hub")
 
 

@@ -18,6 +18,7 @@ from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_dig
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.errors import BackboneError, NoWeightsError
 from fedcof.files import cache_folder, fetch, store
+from fedcof.installation import install_line
 
 if TYPE_CHECKING:
     from torch import nn
@@ -266,7 +267,7 @@ def needing_packages(purpose: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        hint = "" if error.name in ("torchvision", "timm") else ": pip install 'fedcof[torch]'"
+        hint = "" if error.name in ("torchvision", "timm") else f": {install_line('torch')}"
         raise NoWeightsError(f"{purpose}; that needs {error.name}, not installed{hint}") from error
     except (OSError, RuntimeError) as error:  # the latter from a torchvision of another torch
         reason = str(error).partition("\n")[0]

@@ -26,6 +26,7 @@ from fedcof.commands.options import (
 from fedcof.commands.shared import console, deal_images, errors_for_people
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
+from fedcof.installation import install_line
 from fedcof.settings import settings_of
 
 
@@ -70,7 +71,7 @@ def federate(
         if min_clients is not None:
             plan["min_clients"] = min_clients
         if engine == "simulation" and importlib.util.find_spec("flwr") is None:
-            raise ValueError("Flower is not installed: pip install 'fedcof[flower]'")
+            raise ValueError(f"Flower is not installed: {install_line('flower')}")
         if engine == "in-process" and plan:
             raise SettingError(next(iter(plan)), "needs --engine simulation: one process asks all")
         Plan(**plan)  # a value out of range is refused before features are extracted

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedcof.errors import FedCOFError, SettingError
+from fedcof.installation import install_line
 
 if TYPE_CHECKING:
     from fedcof.backbones import Backbone
@@ -52,7 +53,7 @@ def check_device(device: str) -> None:
     try:
         import torch
     except ImportError:
-        raise ValueError("torch is not installed: pip install 'fedcof[torch]'") from None
+        raise ValueError(f"torch is not installed: {install_line('torch')}") from None
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedcof.data.images import ImageSet, ImageSource, LazyImages
 from fedcof.data.split import Split, hold_out, train_and_test
+from fedcof.installation import install_line
 
 SUFFIXES = (".parquet", ".arrow", ".feather")
 LABELS = ("label", "labels", "fine_label", "class", "target", "wnid")
@@ -33,7 +34,7 @@ def pyarrow() -> Any:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "Parquet and Arrow files are read by pyarrow, which is not installed; "
-            "run: pip install 'fedcof[data]'"
+            f"run: {install_line('data')}"
         ) from error
     return pyarrow
 

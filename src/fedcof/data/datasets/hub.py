@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcof.data.images import ImageSet, ImageSource, LazyImages
 from fedcof.data.split import Split, hold_out
+from fedcof.installation import install_line
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _load(hub: Hub, split: str) -> ImageSet:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "data sets of the hub are loaded by Hugging Face datasets, which is not installed; "
-            "run: pip install 'fedcof[data]'"
+            f"run: {install_line('data')}"
         ) from error
     table: Any = datasets.load_dataset(hub.id, split=split)
     columns = {name: _names(table, name) for name in hub.columns}
