@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import fedcof
+from fedcof.commands import app as flower_app
 from fedcof.commands import backbones, datasets
 from fedcof.commands.demo import demo
 from fedcof.commands.federate import federate
@@ -46,5 +47,6 @@ app.command()(solve)
 app.command()(reproduce)
 app.command()(report)
 app.command()(train)
+app.add_typer(flower_app.app, name="app")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(backbones.app, name="backbones")

@@ -1,10 +1,10 @@
 """A whole deployment on this machine alone: a SuperLink with TLS, three SuperNodes, and a head.
 
-    python apps/fedcof/deploy_loopback.py FOLDER
+    python deploy_loopback.py FOLDER
 
-Every command is printed as it is run; docs/deployment.md explains them. Three sites hold real data,
-scikit-learn's handwritten digits, of ten clients each. In FOLDER are then the certificate, the
-sites' keys, data and logs, and in FOLDER/run what the federation has made.
+Every command is printed as it is run; the guide to a deployment explains them. Three sites hold
+real data, scikit-learn's handwritten digits, of ten clients each. In FOLDER are then the
+certificate, the sites' keys, data and logs, and in FOLDER/run what the federation has made.
 """
 
 from __future__ import annotations
