@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from fedcof.commands.demo import demo
 from fedcof.commands.federate import federate
 from fedcof.commands.report import report
 from fedcof.commands.reproduce import reproduce
+from fedcof.commands.shared import warnings_for_people
 from fedcof.commands.solve import solve
 from fedcof.commands.summarize import summarize
 from fedcof.commands.train import train
@@ -34,7 +37,10 @@ def _version(show: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", "-V", callback=_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -50,3 +56,13 @@ app.command()(train)
 app.add_typer(flower_app.app, name="app")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(backbones.app, name="backbones")
+
+
+def main() -> None:
+    """Run the command line."""
+    # What cannot be printed in the terminal's encoding is escaped: it must not stop a command.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with warnings_for_people():
+        app()

@@ -63,7 +63,7 @@ def progress_bar(
     ...     advance(3)
     """
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # it names other people's files
         BarColumn(),
         MofNCompleteColumn(),
         _RateColumn(unit),

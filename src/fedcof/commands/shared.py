@@ -1,15 +1,29 @@
-"""What the commands have in common."""
+"""What the commands have in common: how they print, warn, fail and end.
+
+A command prints lines with `say` and tables with `print_table`; neither reads markup in what it
+prints, for names of clients, classes and files are other people's. It runs within
+`errors_for_people`, and ends with 0 where all was done, 1 where it was refused or failed,
+`EXIT_LEFT_OUT` where it was done but something was set aside, and 130 where it was stopped.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from fedcof.errors import FedCOFError, SettingError
 from fedcof.installation import install_line
@@ -19,11 +33,125 @@ if TYPE_CHECKING:
     from fedcof.data import Dealing, ImageSet
     from fedcof.experiments import Dealt
 
+EXIT_LEFT_OUT = 3
+"""The exit status of a command that was done, but set something aside or left something out."""
+
 _WIDE = 160
-"""Columns of output to a file or a pipe, so that no number is broken over two lines."""
+"""Columns of a table in a file or a pipe, so that no number is broken over two lines."""
 
 console = Console(width=None if sys.stdout.isatty() else _WIDE)
 error_console = Console(stderr=True, width=None if sys.stderr.isatty() else _WIDE)
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on standard output instead.")
+]
+
+Row = Mapping[str, Any]
+"""The cells of a line by their column: texts, numbers, or None for an empty cell."""
+
+
+def say(text: str, *, as_json: bool = False) -> None:
+    """Print a line as it is; on standard error where standard output is for a JSON document.
+
+    A line that cannot be printed (a closed pipe, a full disk) stops nothing.
+    """
+    with suppress(OSError):
+        _write(f"{text}\n", sys.stderr if as_json else sys.stdout)
+
+
+def print_table(
+    rows: Sequence[Row], *, title: str = "", document: Any = None, as_json: bool = False
+) -> None:
+    """Print rows as a table; as JSON, print a document, which is the rows if none is given.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        The lines of the table. Texts stand left, numbers right, with commas between thousands.
+    title : str, default ""
+    document : object, optional
+        What JSON has in their place: numbers that are not rounded, and names of keys for programs.
+    as_json : bool, default False
+        The command's option ``--json``, of the type `Json`.
+
+    Examples
+    --------
+    >>> print_table([{"client": "north", "samples": 1200}], as_json=True)
+    [{"client": "north", "samples": 1200}]
+    """
+    print_result(rows if document is None else document, table_of(rows, title), as_json=as_json)
+
+
+def print_result(document: Any, *shown: RenderableType, as_json: bool) -> None:
+    """Print one JSON document, or else what people are shown in its place.
+
+    NumPy's numbers and arrays, paths and dataclasses are written as JSON has them, and a number
+    that is not finite as null.
+    """
+    if as_json:
+        with suppress(BrokenPipeError):
+            _write(json.dumps(_as_json(document), ensure_ascii=False) + "\n", sys.stdout)
+        return
+    with console.capture() as captured:
+        for renderable in shown:
+            console.print(Text(renderable) if isinstance(renderable, str) else renderable)
+    with suppress(OSError):
+        _write(captured.get(), sys.stdout)
+
+
+def table_of(rows: Sequence[Row], title: str = "") -> Table:
+    """Return rows as a table of the terminal; its columns are those of the first row."""
+    table = Table(title=Text(title) if title else None)
+    for heading in rows[0] if rows else ():
+        cells = [row[heading] for row in rows]
+        numbers = all(cell is None or _is_number(cell) for cell in cells)
+        table.add_column(Text(heading), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_as_text(cell)) for cell in row.values()))
+    return table
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
+
+
+def _as_text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,}" if _is_number(cell) else str(cell)
+
+
+def _as_json(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _write(text: str, stream: IO[str]) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        # What is left in the buffer must not fail again when Python ends.
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        raise
+
+
+@contextmanager
+def warnings_for_people() -> Iterator[None]:
+    """Print warnings as lines of text, without the place in the source."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *place: print(f"warning: {message}", file=sys.stderr)
+        yield
 
 
 @contextmanager
@@ -35,7 +163,7 @@ def errors_for_people() -> Iterator[None]:
         text = str(error)
         if isinstance(error, SettingError):
             text = f"--{error.name.replace('_', '-')} {error.reason}"
-        error_console.print(f"[bold red]error:[/] {escape(text)}", highlight=False)
+        error_console.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")

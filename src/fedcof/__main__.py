@@ -1,0 +1,5 @@
+"""``python -m fedcof``: the command line."""
+
+from fedcof.cli import main
+
+main()
