@@ -1,7 +1,6 @@
 import warnings
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import fedcof
@@ -199,28 +198,29 @@ class TestSaving:
             LinearHead.load(tmp_path / "nothing")
 
 
-class TestExporting:
-    @pytest.mark.parametrize("bias", [None, np.array([0.5, -0.25, 0.0])])
-    def test_onnx_runtime_gives_the_same_scores(self, tmp_path, rng, bias):
-        head = LinearHead(rng.normal(size=(3, 5)), np.array(["a", "b", "c"]), bias)
-        features = rng.normal(size=(7, 5)).astype(np.float32)
-        head.to_onnx(tmp_path / "head.onnx")
-        session = onnxruntime.InferenceSession(tmp_path / "head.onnx")
-        (scores,) = session.run(None, {"features": features})
-        np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-5, atol=1e-5)
-        assert head.classes[scores.argmax(axis=1)].tolist() == head.predict(features).tolist()
-        assert session.get_modelmeta().custom_metadata_map == {"classes": '["a", "b", "c"]'}
+class TestProbabilities:
+    def test_a_head_of_log_odds_has_the_softmax_of_its_scores(self):
+        head = LinearHead(np.log([[4.0], [1.0]]), np.array([0, 1]), probabilistic=True)
+        np.testing.assert_allclose(head.predict_proba([[1.0]]), [[0.8, 0.2]])
 
-    @pytest.mark.parametrize("bias", [None, np.array([0.5, -0.25])])
-    def test_torch_gives_the_same_scores(self, rng, bias):
-        torch = pytest.importorskip("torch")
-        head = LinearHead(rng.normal(size=(2, 5)), np.array([0, 1]), bias)
-        features = rng.normal(size=(7, 5)).astype(np.float32)
-        layer = head.to_torch()
-        assert (layer.bias is None) == (bias is None)
-        with torch.no_grad():
-            scores = layer(torch.tensor(features)).numpy()
-        np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-5, atol=1e-5)
+    def test_a_least_squares_head_refuses_and_says_which_heads_have_them(self, head):
+        with pytest.raises(HeadError, match="no scale, so they give no probabilities"):
+            head.predict_proba(np.ones((1, head.dim)))
+
+    def test_ccvr_and_training_say_that_theirs_are(self, tmp_path, rng):
+        summary = fedcof.CCVR().summarize(rng.normal(size=(9, 2)), [0, 1, 2] * 3)
+        head = fedcof.CCVR(samples_per_class=5).solve([summary])
+        assert head.probabilistic
+        head.save(tmp_path / "head")
+        assert LinearHead.load(tmp_path / "head").probabilistic
+
+
+def test_a_folder_or_a_photograph_given_for_a_head_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(HeadError, match="is a folder; give the file of the head in it"):
+        LinearHead.load(tmp_path)
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(100))
+    with pytest.raises(HeadError, match=r"photo\.jpg is not a whole head: .*`fedcof solve`"):
+        LinearHead.load(tmp_path / "photo.jpg")
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
+from scipy.special import softmax
 
 from fedcof.errors import HeadError, SingularScatterWarning
 from fedcof.files import write_atomically
 from fedcof.numerics import rounding
 from fedcof.summaries.base import as_labels
 from fedcof.wire import decode, encode
-
-if TYPE_CHECKING:
-    import torch
 
 
 def solve_head(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -124,6 +121,9 @@ class LinearHead:
         None for the methods that have none.
     provenance : Provenance, optional
         Where the head comes from.
+    probabilistic : bool, default False
+        Whether the softmax of the scores are probabilities, as after a logistic regression. The
+        scores of a least-squares solution with rows of length 1 have an order and no scale.
 
     Raises
     ------
@@ -135,6 +135,7 @@ class LinearHead:
     classes: NDArray[Any]
     bias: NDArray[np.floating[Any]] | None = None
     provenance: Provenance | None = None
+    probabilistic: bool = False
 
     def __post_init__(self) -> None:
         if self.weight.ndim != 2 or len(self.weight) != len(self.classes) or not self.weight.size:
@@ -177,6 +178,21 @@ class LinearHead:
         """Return the label of the highest score for features of shape (n, dim)."""
         return np.asarray(self.classes[self.decision_function(features).argmax(axis=1)])
 
+    def predict_proba(self, features: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the probability of every class, shape (n, classes), the softmax of the scores.
+
+        Raises
+        ------
+        HeadError
+            If the scores of this head are no log odds; see `probabilistic`.
+        """
+        if not self.probabilistic:
+            raise HeadError(
+                "the scores of this head have an order and no scale, so they give no "
+                "probabilities; a head of ccvr, or one that was trained further, does"
+            )
+        return np.asarray(softmax(self.decision_function(features), axis=1))
+
     def score(self, features: ArrayLike, labels: ArrayLike) -> float:
         """Return the accuracy, a number from 0 to 1.
 
@@ -201,6 +217,8 @@ class LinearHead:
         if self.bias is not None:
             arrays["bias"] = self.bias
         metadata: dict[str, Any] = {"kind": _KIND, "classes": self.classes.tolist()}
+        if self.probabilistic:
+            metadata["probabilistic"] = True
         if self.provenance is not None:
             metadata["provenance"] = asdict(self.provenance)
         write_atomically(Path(path), encode(arrays, metadata))
@@ -216,56 +234,27 @@ class LinearHead:
         FileNotFoundError
             If there is no such file.
         """
+        path = Path(path)
+        if path.is_dir():
+            raise HeadError(f"{path} is a folder; give the file of the head in it")
         try:
-            arrays, metadata = decode(Path(path).read_bytes())
-            if metadata.get("kind") != _KIND:
-                raise HeadError(f"not a head of fedcof but {metadata.get('kind')!r}")
+            arrays, metadata = decode(path.read_bytes())
+            if (kind := metadata.get("kind")) != _KIND:
+                raise HeadError(f"not a head of fedcof but {kind!r}")
             provenance = metadata.get("provenance")
             if provenance and "bytes" in provenance:  # as version 0.1.0 called it
                 provenance["formula_bytes"] = provenance.pop("bytes")
             return cls(
                 classes=np.asarray(metadata["classes"]),
                 provenance=Provenance(**provenance) if provenance else None,
+                probabilistic=bool(metadata.get("probabilistic", False)),
                 **arrays,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise HeadError(f"{path} is not a whole head: {error}; save it again") from None
-
-    def to_onnx(self, path: str | Path) -> None:
-        """Write an ONNX model: ``features`` (n, dim) float32 to ``scores`` (n, classes).
-
-        The labels are in the model's metadata under ``classes``, as JSON.
-        """
-        from onnx import TensorProto, checker, helper, numpy_helper, save_model
-
-        bias = np.zeros(len(self.classes)) if self.bias is None else self.bias
-        graph = helper.make_graph(
-            [helper.make_node("Gemm", ["features", "weight", "bias"], ["scores"], transB=1)],
-            "fedcof-head",
-            [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", self.dim])],
-            [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", len(self.classes)])],
-            [
-                numpy_helper.from_array(self.weight.astype(np.float32), "weight"),
-                numpy_helper.from_array(bias.astype(np.float32), "bias"),
-            ],
-        )
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="fedcof", ir_version=8
-        )
-        helper.set_model_props(model, {"classes": json.dumps(self.classes.tolist())})
-        checker.check_model(model)
-        save_model(model, path)
-
-    def to_torch(self) -> torch.nn.Linear:
-        """Return the head as a ``torch.nn.Linear`` in float32; needs torch."""
-        import torch
-
-        layer = torch.nn.Linear(self.dim, len(self.classes), bias=self.bias is not None)
-        with torch.no_grad():
-            layer.weight.copy_(torch.tensor(self.weight))
-            if self.bias is not None:
-                layer.bias.copy_(torch.tensor(self.bias))
-        return layer
+            raise HeadError(
+                f"{path} is not a whole head: {error}; give the file that `fedcof solve`, "
+                "`fedcof train` or LinearHead.save wrote"
+            ) from None
 
 
 _KIND = "head-1"

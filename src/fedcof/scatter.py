@@ -238,7 +238,8 @@ class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
     def __getitem__(self, label: int | str) -> NDArray[np.float64]:
         found = np.flatnonzero(self.statistics.classes == label)
         if len(found) == 0:
-            raise KeyError(label)
+            known = ", ".join(map(repr, self))
+            raise KeyError(f"no class {label!r} among those with an estimate: {known}")
         rows = np.flatnonzero(self.statistics.class_index == found[0])
         counts = self.statistics.counts[rows]
         _, covariance = scatter_about_means(

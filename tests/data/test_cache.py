@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from fedcof.backbones import Backbone, Preprocessing
-from fedcof.data import cache, extract_features
+from fedcof.data import cache, extract_features, stream_features
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 
 
@@ -179,3 +179,13 @@ def test_images_are_taken_from_an_endless_stream_shard_by_shard(backbone, tmp_pa
     with pytest.raises(EnoughError):
         extract_features(endless(), backbone, cache_dir=tmp_path, advance=stop)
     assert taken == 4
+
+
+def test_a_stream_has_one_shard_in_memory_and_names_what_it_cannot_read(backbone, tmp_path):
+    images = [*colours([1, 2, 3, 4, 5]), b"no image", *colours([7])]
+    first, second = stream_features(images, backbone, cache_dir=tmp_path)
+    assert (first.kept.tolist(), first.skipped) == ([0, 1, 2, 3], ())
+    assert second.kept.tolist() == [4, 6]
+    [fault] = second.skipped
+    assert fault.startswith("image 5: UnidentifiedImageError")
+    np.testing.assert_array_equal(second.features[:, 0], [5, 7])

@@ -6,7 +6,7 @@
 from fedcof.backbones.backbone import Backbone, get
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.backbones.registry import BACKBONES
-from fedcof.backbones.resolver import resolve, sources, weights_folder
+from fedcof.backbones.resolver import by_origin, resolve, sources, weights_folder
 from fedcof.backbones.sources import ResolvedBackbone
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Backbone",
     "Preprocessing",
     "ResolvedBackbone",
+    "by_origin",
     "get",
     "resolve",
     "sources",

@@ -13,9 +13,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from fedcof.backbones.fingerprint import fingerprint_of, model_digest
+from fedcof.backbones.fingerprint import fingerprint_of, model_digest, origin_of
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
 from fedcof.backbones.resolver import resolve
+from fedcof.backbones.sources import ResolvedBackbone
 from fedcof.errors import BackboneError
 
 BATCH_SIZE = 32
@@ -109,13 +110,38 @@ class Backbone:
             raise FileNotFoundError(f"no ONNX model at {path}")
         return cls(path, preprocessing or Preprocessing(), name=path.stem, device=device)
 
+    @classmethod
+    def of(cls, resolved: ResolvedBackbone, device: Device = "auto") -> Self:
+        """Run a backbone whose weights are found.
+
+        Parameters
+        ----------
+        resolved : ResolvedBackbone
+            As `resolve` and `by_origin` return it.
+        device : {"auto", "cpu", "cuda"}
+
+        Raises
+        ------
+        NoWeightsError
+            If it has to be exported to ONNX, and a package for that is not installed.
+        BackboneError
+            If its model cannot be used.
+        """
+        return cls(
+            resolved.onnx_model(),
+            resolved.preprocessing,
+            name=resolved.name,
+            device=device,
+            fingerprint=resolved.fingerprint,
+        )
+
     def __repr__(self) -> str:
         return f"Backbone({self.name!r}, dim={self.dim}, fingerprint={self.fingerprint[:12]!r})"
 
     @property
     def origin(self) -> dict[str, str]:
         """What summaries and heads say of features that this backbone made."""
-        return {"backbone": self.fingerprint[:16]}
+        return origin_of(self.fingerprint)
 
     def preprocess(self, image: ImageArray) -> NDArray[np.float32]:
         """Prepare one RGB image, a (height, width, 3) uint8 array, as a (3, size, size) tensor."""
@@ -204,14 +230,7 @@ def get(name: str, device: Device = "auto") -> Backbone:
     device : {"auto", "cpu", "cuda"}
         Where it runs; "auto" takes CUDA where ONNX Runtime has it.
     """
-    resolved = resolve(name)
-    return Backbone(
-        resolved.onnx_model(),
-        resolved.preprocessing,
-        name=resolved.name,
-        device=device,
-        fingerprint=resolved.fingerprint,
-    )
+    return Backbone.of(resolve(name), device)
 
 
 def _session(model: bytes | Path, name: str, device: Device) -> onnxruntime.InferenceSession:

@@ -95,10 +95,11 @@ class Preprocessing:
                 f"{image.dtype} array; fedcof.data.read_image makes one from any image"
             )
         if image.shape[:2] != (self.size, self.size):
-            resized = Image.fromarray(image).resize(
-                (self.size, self.size), _RESAMPLING[self.resampling]
-            )
-            image = np.asarray(resized)
+            # Along the rows, then along the columns: in one step, which of the two comes first, and
+            # so how pixels are rounded, depends on the version of Pillow.
+            filter_ = _RESAMPLING[self.resampling]
+            rows = Image.fromarray(image).resize((self.size, len(image)), filter_)
+            image = np.asarray(rows.resize((self.size, self.size), filter_))
         if self.color_order == "BGR":
             image = image[:, :, ::-1]
         mean = np.asarray(self.mean, dtype=np.float32)[:, None, None]

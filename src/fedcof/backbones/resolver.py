@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from fedcof.backbones.sources import (
     transformers_hub,
     zoo,
 )
-from fedcof.errors import NoWeightsError
+from fedcof.errors import BackboneError, NoWeightsError
 from fedcof.files import cache_folder
 
 
@@ -100,3 +102,34 @@ def resolve(name: str) -> ResolvedBackbone:
             reasons.append(str(error))
     wanted = "".join(f"\n- {reason}" for reason in reasons)
     raise NoWeightsError(f"no weights of {name} are found. One of these is needed:{wanted}")
+
+
+def by_origin(origin: Mapping[str, str]) -> ResolvedBackbone:
+    """Return the backbone that made the features of a summary or a head.
+
+    Parameters
+    ----------
+    origin : mapping of str to str
+        As they say it. Every weights on this machine of a backbone that goes by a name are
+        compared with it; nothing is fetched.
+
+    Raises
+    ------
+    NoWeightsError
+        If it names no backbone, or one that is not here.
+    """
+    wanted = origin.get("backbone")
+    if wanted is None:
+        raise NoWeightsError("it is not known which backbone made the features; name it")
+    for name in BACKBONES:
+        for source in sources(name):
+            if source.here() is not None:
+                with suppress(BackboneError):
+                    resolved = source.resolve()
+                    if resolved.origin["backbone"] == wanted:
+                        return resolved
+    raise NoWeightsError(
+        f"the features are of a backbone with the fingerprint {wanted}, which is none of those "
+        "with weights on this machine that go by a name; name it: an ONNX file, a folder or a "
+        "model id"
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedcof.backbones.architecture import Architecture, Package
-from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_digest
+from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_digest, origin_of
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.errors import BackboneError, NoWeightsError
 from fedcof.files import cache_folder, fetch, store
@@ -59,6 +59,11 @@ class ResolvedBackbone:
     def fingerprint(self) -> str:
         """SHA-256 of architecture, weights and preprocessing, the same under every runtime."""
         return fingerprint_of(self.preprocessing, self.weights, self.architecture)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What summaries and heads say of features that this backbone made."""
+        return origin_of(self.fingerprint)
 
     def onnx_model(self) -> bytes | Path:
         """Return the ONNX model; one that has to be made is made once and kept in the cache.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from fedcof.backbones.fingerprint import origin_of
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.backbones.resolver import resolve, sources
 from fedcof.backbones.sources import ResolvedBackbone
@@ -37,7 +38,7 @@ class TorchBackbone:
     @property
     def origin(self) -> dict[str, str]:
         """What summaries and heads say of features that this backbone made."""
-        return {"backbone": self.fingerprint[:16]}
+        return origin_of(self.fingerprint)
 
 
 def network(

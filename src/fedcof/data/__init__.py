@@ -1,6 +1,6 @@
 """Images, their partition into clients, and the cache of their features."""
 
-from fedcof.data.cache import ImageFeatures, extract_features
+from fedcof.data.cache import ImageFeatures, extract_features, stream_features
 from fedcof.data.dealing import (
     ByColumn,
     Central,
@@ -49,4 +49,5 @@ __all__ = [
     "image_folder",
     "load_table",
     "read_image",
+    "stream_features",
 ]

@@ -84,10 +84,35 @@ def extract_features(
     RuntimeWarning
         If a file of the cache was damaged; it is made again.
     """
+    parts = list(
+        stream_features(images, backbone, cache_dir=cache_dir, strict=strict, advance=advance)
+    )
+    features = [part.features for part in parts]
+    kept = [part.kept for part in parts]
+    skipped = tuple(fault for part in parts for fault in part.skipped)
+    if skipped:
+        _report(skipped, len(skipped) + sum(map(len, kept)))
+    return ImageFeatures(
+        np.concatenate([np.empty((0, backbone.dim), np.float32), *features]),
+        np.concatenate([np.empty(0, np.int64), *kept]),
+        skipped,
+    )
+
+
+def stream_features(
+    images: Iterable[ImageSource],
+    backbone: Backbone,
+    *,
+    cache_dir: Path | None = None,
+    strict: bool = False,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> Iterator[ImageFeatures]:
+    """Yield the features of images a shard at a time, so that no memory has to hold them all.
+
+    The parameters and errors are those of `extract_features`; what cannot be read is in `skipped`,
+    without a warning, and ``kept`` counts from the first of all images.
+    """
     folder = (cache_dir or cache_folder() / "features") / backbone.fingerprint
-    shards = [np.empty((0, backbone.dim), np.float32)]
-    kept: list[int] = []
-    skipped: list[str] = []
     start = 0
     for shard in _shards(images):
         names = [_name(source, start + i) for i, source in enumerate(shard)]
@@ -99,17 +124,13 @@ def extract_features(
         else:
             advance(len(shard))
         readable = ~np.isnan(features).any(axis=1)
+        faults = []
         for i in np.flatnonzero(~readable):
-            fault = f"{names[i]}: {_fault(shard[i])}"
+            faults.append(f"{names[i]}: {_fault(shard[i])}")
             if strict:
-                raise UnreadableImageError(f"cannot read {fault}")
-            skipped.append(fault)
-        shards.append(features[readable])
-        kept.extend(start + np.flatnonzero(readable))
+                raise UnreadableImageError(f"cannot read {faults[-1]}")
+        yield ImageFeatures(features[readable], start + np.flatnonzero(readable), tuple(faults))
         start += len(shard)
-    if skipped:
-        _report(skipped, start)
-    return ImageFeatures(np.concatenate(shards), np.array(kept, np.int64), tuple(skipped))
 
 
 def _shards(images: Iterable[ImageSource]) -> Iterator[list[ImageSource]]:

@@ -76,7 +76,8 @@ class CCVR(Method[ClassCovariances]):
         if len(classes) == 2:  # scikit-learn keeps one row then: the log odds of the second class
             weight, bias = np.vstack([-weight, weight]) / 2, np.hstack([-bias, bias]) / 2
         iterations = int(classifier.n_iter_.max())
-        return LinearHead(weight, classes, bias, Provenance(self.name, iterations=iterations))
+        provenance = Provenance(self.name, iterations=iterations)
+        return LinearHead(weight, classes, bias, provenance, probabilistic=True)
 
 
 def draw_features(

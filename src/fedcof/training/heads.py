@@ -25,8 +25,9 @@ def random_head(dim: int, classes: ArrayLike, *, seed: int) -> LinearHead:
 
 
 def head_of(state: State, classes: NDArray[Any]) -> LinearHead:
-    """Return the head in a state."""
-    return LinearHead(state["head.weight"], classes, bias=state.get("head.bias"))
+    """Return the head in a state: it was trained by the cross-entropy of its softmax."""
+    weight, bias = state["head.weight"], state.get("head.bias")
+    return LinearHead(weight, classes, bias, probabilistic=True)
 
 
 def check_head(head: LinearHead, dim: int, labels: NDArray[Any]) -> None:

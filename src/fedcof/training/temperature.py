@@ -54,6 +54,6 @@ def fit_temperature(head: LinearHead, means: ClassMeans) -> float:
 
 
 def scale(head: LinearHead, factor: float) -> LinearHead:
-    """Return the head with its logits times ``factor``; its predictions stay."""
+    """Return the head with its logits times ``factor``, which fits them; its predictions stay."""
     bias = None if head.bias is None else factor * head.bias
-    return replace(head, weight=factor * head.weight, bias=bias)
+    return replace(head, weight=factor * head.weight, bias=bias, probabilistic=True)
