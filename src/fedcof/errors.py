@@ -100,6 +100,14 @@ class UnreadableImageWarning(UserWarning):
     """Some images could not be read and were skipped."""
 
 
+class FolderError(FedCOFError, ValueError):
+    """A folder of images can be read in two ways, or in none; the text says how to choose."""
+
+
+class SamePictureWarning(UserWarning):
+    """The same picture is there twice: in a class, in two classes, or to train and to test on."""
+
+
 class DatasetMissingError(FedCOFError, FileNotFoundError):
     """A data set is not there, or not all of it; the text says what and where to get it."""
 

@@ -13,10 +13,10 @@ def fedcof(*arguments):
 
 @pytest.fixture
 def folder(tmp_path):
-    for name in ("cat", "dog"):
+    for first, name in enumerate(("cat", "dog")):
         (tmp_path / name).mkdir()
         for i in range(5):
-            Image.new("L", (2, 2), i).save(tmp_path / name / f"{i}.png")
+            Image.new("L", (2, 2), 5 * first + i).save(tmp_path / name / f"{i}.png")
     return tmp_path
 
 
@@ -53,12 +53,12 @@ def test_a_set_in_order_passes_the_check(folder):
 
 def test_the_check_names_every_image_that_cannot_be_read(folder):
     for name in ("cat/1.png", "dog/3.png"):
-        (folder / name).write_bytes(b"broken")
+        (folder / name).write_text(f"broken {name}")
     result = fedcof("datasets", "check", f"folder:{folder}")
     assert result.exit_code == 1
     assert "2 images cannot be read" in result.output
-    assert f"{folder / 'cat' / '1.png'}: UnidentifiedImageError" in result.output
-    assert f"{folder / 'dog' / '3.png'}: UnidentifiedImageError" in result.output
+    assert f"{folder / 'cat' / '1.png'}: it is damaged" in result.output
+    assert f"{folder / 'dog' / '3.png'}: it is damaged" in result.output
 
 
 def test_a_set_that_is_not_there_is_an_error_in_words(tmp_path):

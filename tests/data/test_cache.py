@@ -101,7 +101,7 @@ def test_an_unreadable_image_is_skipped_named_and_counted(
         with pytest.warns(UnreadableImageWarning):
             extract_features(paths, backbone, cache_dir=tmp_path)
         backbone.prepared = 0
-    with pytest.warns(UnreadableImageWarning, match=r"(?s)skipped 1 of 6 .*2\.png: Unidentified"):
+    with pytest.warns(UnreadableImageWarning, match=r"(?s)skipped 1 of 6 .*2\.png: it is damaged"):
         result = extract_features(paths, backbone, cache_dir=tmp_path)
     assert result.kept.tolist() == [0, 1, 3, 4, 5]
     assert result.features[:, 0].tolist() == [0, 1, 3, 4, 5]

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from fedcof.commands.options import Data, Given, Seed, dealing_settings, with_settings
 from fedcof.commands.shared import console, errors_for_people
-
-if TYPE_CHECKING:
-    from fedcof.data import ImageSet
-
-_BATCH = 512
-"""Images that are read before the progress bar moves."""
 
 app = typer.Typer(
     no_args_is_help=True, help="Which data sets there are, and whether they are here."
@@ -90,12 +83,17 @@ def describe(name: Name, *, data: Data = None, seed: Seed = 0, dealing: Given) -
 def check(name: Name, data: Data = None) -> None:
     """Read a whole data set; name what is missing and every image that cannot be read."""
     from fedcof.data import datasets
+    from fedcof.data.images import image_name, unreadable_images
     from fedcof.progress import progress_bar
 
     with errors_for_people():
         parts = datasets.load(name, data)
         with progress_bar(f"Checking {name}", sum(map(len, parts)), unit="images") as advance:
-            faults = [fault for images in parts for fault in _faults(images, advance)]
+            faults = [
+                f"{image_name(images.images[row], row)}: {fault}"
+                for images in parts
+                for row, fault in unreadable_images(images.images, advance).items()
+            ]
         for fault in faults:
             console.print(fault, highlight=False, markup=False)
         train, test = map(len, parts)
@@ -106,30 +104,3 @@ def check(name: Name, data: Data = None) -> None:
         )
         if faults:
             raise typer.Exit(1)
-
-
-def _faults(images: ImageSet, advance: Callable[[int], None]) -> Iterator[str]:
-    """Yield the images that cannot be read, and why."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import joblib
-
-    from fedcof.data import ImageSource, read_image
-    from fedcof.errors import UnreadableImageError
-
-    def fault(source: ImageSource) -> str:
-        try:
-            read_image(source)
-        except UnreadableImageError as error:
-            return str(error)
-        return ""
-
-    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        for start in range(0, len(images), _BATCH):
-            sources = images.images[start : start + _BATCH]
-            for row, (source, found) in enumerate(
-                zip(sources, pool.map(fault, sources), strict=True), start
-            ):
-                if found:
-                    yield f"{source if isinstance(source, str | Path) else f'image {row}'}: {found}"
-            advance(len(sources))

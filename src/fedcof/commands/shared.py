@@ -150,6 +150,7 @@ def _write(text: str, stream: IO[str]) -> None:
 def warnings_for_people() -> Iterator[None]:
     """Print warnings as lines of text, without the place in the source."""
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Image size .* decompression bomb")  # it is read
         warnings.showwarning = lambda message, *place: print(f"warning: {message}", file=sys.stderr)
         yield
 

@@ -12,7 +12,9 @@ from fedcof.data.dealing import (
     get_dealing,
 )
 from fedcof.data.fashion_mnist import fashion_mnist
-from fedcof.data.images import ImageSet, ImageSource, image_folder, read_image
+from fedcof.data.folders import image_folder
+from fedcof.data.images import ImageSet, ImageSource, Windowed, read_image
+from fedcof.data.left_out import LeftOut
 from fedcof.data.partition import (
     Partition,
     PartitionStatistics,
@@ -22,6 +24,7 @@ from fedcof.data.partition import (
     hsu_dirichlet,
     iid,
 )
+from fedcof.data.pixels import Window
 from fedcof.data.tables import FeatureTable, load_table
 
 __all__ = [
@@ -35,8 +38,11 @@ __all__ = [
     "ImageFeatures",
     "ImageSet",
     "ImageSource",
+    "LeftOut",
     "Partition",
     "PartitionStatistics",
+    "Window",
+    "Windowed",
     "by_column",
     "dealings",
     "describe_partition",

@@ -2,7 +2,7 @@
 
 The images are taken in shards. A shard's file is named after its content and the backbone's
 fingerprint, so there is nothing to keep in step: an interrupted run goes on at the first shard
-that is not there, and a changed image is another shard.
+that is not there, and a changed image, or one in another window, is another shard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.data.images import ImageSource, content_hash, read_image
+from fedcof.data.images import ImageSource, content_hash, image_name, read_image
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 from fedcof.files import cache_folder, fetch, store
 
@@ -115,15 +115,15 @@ def stream_features(
     folder = (cache_dir or cache_folder() / "features") / backbone.fingerprint
     start = 0
     for shard in _shards(images):
-        names = [_name(source, start + i) for i, source in enumerate(shard)]
+        names = [image_name(source, start + i) for i, source in enumerate(shard)]
         path = folder / f"{_shard_hash(shard)}.npy"
         features = _load(path)
-        if features is None:
+        if features is None or _can_be_read_now(shard, features):
             features = _compute(shard, names, backbone, advance)
             _save(path, features)
         else:
             advance(len(shard))
-        readable = ~np.isnan(features).any(axis=1)
+        readable = _readable(features)
         faults = []
         for i in np.flatnonzero(~readable):
             faults.append(f"{names[i]}: {_fault(shard[i])}")
@@ -185,16 +185,22 @@ def _load(path: Path) -> NDArray[np.float32] | None:
     return None if content is None else np.load(io.BytesIO(content))
 
 
-def _name(source: ImageSource, index: int) -> str:
-    return f"image {index}" if isinstance(source, bytes | np.ndarray) else str(source)
+def _readable(features: NDArray[np.float32]) -> NDArray[np.bool_]:
+    return np.asarray(~np.isnan(features).any(axis=1))
+
+
+def _can_be_read_now(shard: Sequence[ImageSource], features: NDArray[np.float32]) -> bool:
+    """Return whether an image could not be read when the features were made, and can be now."""
+    return any(not _fault(shard[i]) for i in np.flatnonzero(~_readable(features)).tolist())
 
 
 def _fault(source: ImageSource) -> str:
+    """Return why an image cannot be read, or an empty text."""
     try:
         read_image(source)
     except UnreadableImageError as error:
         return str(error)
-    return "it could not be read before; delete the cached features to try again"
+    return ""
 
 
 def _report(skipped: Sequence[str], total: int) -> None:

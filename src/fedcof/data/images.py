@@ -1,21 +1,52 @@
-"""Images from files, bytes and arrays: all become RGB pixels."""
+"""Images from files, bytes, arrays and Pillow: all become RGB pixels."""
+
+from __future__ import annotations
 
 import hashlib
 import io
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, UnidentifiedImageError
 
+from fedcof.data.dicom import SUFFIXES, is_dicom, read_dicom
+from fedcof.data.left_out import LeftOut
+from fedcof.data.pillow import ROTATION, read_encoded, read_pillow
+from fedcof.data.pixels import READING, Window, to_rgb
 from fedcof.errors import UnreadableImageError
 
-ImageSource: TypeAlias = str | os.PathLike[str] | bytes | NDArray[np.generic]
+_BATCH = 512
+"""Images that are read before progress is told."""
+
+
+class Windowed(NamedTuple):
+    """An image, and the range of its pixel values that is black to white."""
+
+    source: ImageSource
+    window: Window
+
+
+ImageSource: TypeAlias = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | NDArray[np.generic]
+    | Image.Image
+    | Mapping[str, Any]
+    | Windowed
+)
+"""A file; its content; pixels; a picture of Pillow; or a mapping with "bytes" or "path", as Hugging
+Face ``datasets`` has them. Any of them may come with a window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +63,8 @@ class ImageSet:
         Names of the classes.
     columns : mapping of str to (n,) array
         What else is known of every image, such as its "user" or "domain".
+    left_out : LeftOut
+        What lay beside the images and is not among them.
 
     Raises
     ------
@@ -43,6 +76,7 @@ class ImageSet:
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def __post_init__(self) -> None:
         for name, column in {"labels": self.labels, **self.columns}.items():
@@ -52,14 +86,14 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def subset(self, rows: NDArray[np.int64]) -> "ImageSet":
+    def subset(self, rows: NDArray[np.int64]) -> ImageSet:
         """Return the images of these rows, in this order; nothing is read."""
         images = self.images
-        return ImageSet(
-            images[rows] if isinstance(images, np.ndarray) else Rows(images, rows),
-            self.labels[rows],
-            self.classes,
-            {name: column[rows] for name, column in self.columns.items()},
+        return replace(
+            self,
+            images=images[rows] if isinstance(images, np.ndarray) else Rows(images, rows),
+            labels=self.labels[rows],
+            columns={name: column[rows] for name, column in self.columns.items()},
         )
 
 
@@ -73,8 +107,8 @@ class LazyImages(Sequence[ImageSource]):
     @overload
     def __getitem__(self, index: int) -> ImageSource: ...
     @overload
-    def __getitem__(self, index: slice) -> "Rows": ...
-    def __getitem__(self, index: int | slice) -> "ImageSource | Rows":
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> ImageSource | Rows:
         if isinstance(index, slice):
             return Rows(self, np.arange(len(self))[index])
         return self.fetch(range(len(self))[index])
@@ -102,97 +136,93 @@ class Rows(LazyImages):
         return self._images[int(self._rows[row])]
 
 
-def image_folder(root: str | os.PathLike[str]) -> ImageSet:
-    """List the images of a folder with one sub-folder a class.
+class WindowedImages(LazyImages):
+    """Images of which all take one range of pixel values for black to white.
 
-    The classes are the sub-folders in alphabetical order. Images may lie deeper below them; files
-    that do not have the name of an image, and hidden ones, are passed over.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is missing, has no sub-folders, or one of them has no image.
+    Parameters
+    ----------
+    images : sequence of images
+    window : Window
     """
-    root = Path(root)
-    if not root.is_dir():
-        raise FileNotFoundError(f"no image folder at {root}")
-    folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
-    if not folders:
-        raise FileNotFoundError(f"{root} has no sub-folders; expected one for each class")
-    per_class = [_list_images(folder) for folder in folders]
-    empty = [folder.name for folder, paths in zip(folders, per_class, strict=True) if not paths]
-    if empty:
-        raise FileNotFoundError(
-            f"{root} has no images in its sub-folders {', '.join(empty)}; remove or fill them"
-        )
-    return ImageSet(
-        images=[path for paths in per_class for path in paths],
-        labels=np.repeat(np.arange(len(folders)), [len(paths) for paths in per_class]),
-        classes=tuple(folder.name for folder in folders),
-    )
 
+    def __init__(self, images: Sequence[ImageSource], window: Window) -> None:
+        self._images = images
+        self._window = window
 
-def image_folders(roots: Sequence[Path]) -> list[ImageSet]:
-    """List the images of several folders with the same classes.
+    def __len__(self) -> int:
+        return len(self._images)
 
-    Raises
-    ------
-    FileNotFoundError
-        As `image_folder`.
-    ValueError
-        If a folder has other classes than the first.
-    """
-    sets = [image_folder(root) for root in roots]
-    for root, images in zip(roots, sets, strict=True):
-        if images.classes != sets[0].classes:
-            other = set(images.classes) ^ set(sets[0].classes)
-            raise ValueError(
-                f"{root} has other classes than {roots[0]}: {', '.join(sorted(other))} are only in "
-                "one of them"
-            )
-    return sets
-
-
-def _list_images(folder: Path) -> list[Path]:
-    suffixes = Image.registered_extensions()
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in suffixes and not path.name.startswith(".") and path.is_file()
-    )
+    def fetch(self, row: int) -> ImageSource:
+        """Return the image of a row with the window."""
+        return Windowed(self._images[row], self._window)
 
 
 def content_hash(source: ImageSource) -> bytes:
     """Return the SHA-256 of an image's content, the same wherever its file lies.
 
+    Of a picture deeper than 8 bits, how its values become levels is part of it, and so is a window.
     A file that cannot be opened has the hash of no content.
     """
-    if isinstance(source, np.ndarray):
-        digest = hashlib.sha256(f"{source.dtype.str}{source.shape}".encode())
-        digest.update(np.ascontiguousarray(source).data)
-        return digest.digest()
-    if isinstance(source, bytes):
-        return hashlib.sha256(source).digest()
-    try:
-        with open(source, "rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError:
-        return bytes(hashlib.sha256().digest_size)
+    digest = hashlib.sha256()
+    content = _content(source)
+    if isinstance(source, Windowed):
+        digest.update(READING + np.array(source.window.ends, "<f8").tobytes())
+        digest.update(content_hash(source.source))
+    elif isinstance(content, np.ndarray):
+        digest.update(f"{content.dtype.str}{content.shape}".encode())
+        digest.update(b"" if content.dtype in (np.uint8, np.bool_) else READING)
+        digest.update(np.ascontiguousarray(content).data)
+    else:
+        try:
+            _update(digest, content)
+        except Exception:  # as in read_image
+            return bytes(digest.digest_size)
+    return digest.digest()
+
+
+def _update(digest: Any, content: Any) -> None:
+    """Add to a digest what an image is in a file, as bytes or in Pillow."""
+    if isinstance(content, Image.Image):
+        known = (content.mode, content.size, content.getexif().get(ROTATION), content.getpalette())
+        digest.update(repr((*known, content.info.get("transparency"))).encode())
+        digest.update(READING + content.tobytes())
+        return
+    with io.BytesIO(content) if isinstance(content, bytes) else Path(content).open("rb") as file:
+        digest.update(READING if _may_be_deep(file.read(_HEAD)) else b"")
+        file.seek(0)
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+
+
+_HEAD = 132
+
+
+def _may_be_deep(head: bytes) -> bool:
+    """Return whether the first bytes of a file leave open that it has more than 8 bits.
+
+    The features of those that have 8 for sure stay valid when deeper ones are read otherwise.
+    """
+    if head.startswith(b"\x89PNG"):
+        return head[24:25] == b"\x10"
+    return not head.startswith((b"\xff\xd8", b"GIF8", b"BM", b"RIFF"))
 
 
 def read_image(source: ImageSource) -> NDArray[np.uint8]:
     """Read an image as RGB pixels.
 
-    Grey, palette and CMYK images are converted, 16-bit ones are reduced to 8 bits, transparent
-    ones are laid on white, and a camera's EXIF rotation is applied. Of an animation, the first
-    frame is taken.
+    Grey, palette and CMYK images are converted, transparent ones are laid on white, and a camera's
+    EXIF rotation is applied. Of an animation or a stack of pages, the first is taken.
+
+    Integers of more than 8 bits a channel are scaled by the range of the picture, so that its
+    lowest value is black and its highest white: no detail is lost, and how bright the picture is as
+    a whole is. Where the brightness of different pictures means something, give a `Windowed` image.
+    A DICOM file has the window that it names, if none is given. Floating-point pixels need one.
 
     Parameters
     ----------
-    source : path, bytes or array
-        A file or its content in any format that Pillow reads; or pixels: (height, width) grey,
-        (height, width, 1), RGB (height, width, 3) or RGBA (height, width, 4), uint8, uint16 or
-        bool.
+    source : path, bytes, array, Pillow image, mapping with "bytes" or "path", or Windowed
+        A file or its content, DICOM or any format that Pillow reads; or pixels: (height, width)
+        grey, (height, width, 1), RGB (height, width, 3) or RGBA (height, width, 4).
 
     Returns
     -------
@@ -201,54 +231,92 @@ def read_image(source: ImageSource) -> NDArray[np.uint8]:
     Raises
     ------
     UnreadableImageError
-        If it is missing, damaged, or no image. The text does not name the file.
+        If it is missing, damaged, no image, or its values have no known range. The text does not
+        name the file.
+    ModuleNotFoundError
+        If it is DICOM and pydicom is not installed.
     """
-    if isinstance(source, np.ndarray):
-        image = _from_array(source)
-    else:
+    window = None
+    if isinstance(source, Windowed):
+        source, window = source
+    content = _content(source)
+    if isinstance(content, np.ndarray):
+        return to_rgb(content, window)
+    try:
+        if isinstance(content, Image.Image):
+            return read_pillow(content, window)
+        if not isinstance(content, bytes | str | os.PathLike):
+            raise UnreadableImageError(
+                f"a {type(content).__name__} is no image; expected a path, bytes, an array of "
+                "NumPy or an image of Pillow"
+            )
+        if not _beginning(content):
+            raise UnreadableImageError("it is empty")
+        if _is_dicom(content):
+            found = read_dicom(content, window)
+            return to_rgb(found.values, found.window, inverted=found.inverted)
+        return read_encoded(content, window)
+    except (UnreadableImageError, ModuleNotFoundError):
+        raise
+    except UnidentifiedImageError:
+        raise UnreadableImageError("it is damaged, or of no format that Pillow reads") from None
+    except Exception as error:  # on damaged bytes, the readers raise whatever they meet
+        raise UnreadableImageError(f"{type(error).__name__}: {error}") from error
+
+
+def _content(source: ImageSource) -> Any:
+    """Return what a mapping or a view of bytes holds, and anything else as it is."""
+    if isinstance(source, Mapping):
+        content = source.get("bytes")
+        source = source.get("path") or b"" if content is None else content
+    return bytes(source) if isinstance(source, bytearray | memoryview) else source
+
+
+def _beginning(content: str | os.PathLike[str] | bytes) -> bytes:
+    if isinstance(content, bytes):
+        return content[:_HEAD]
+    with Path(content).open("rb") as file:
+        return file.read(_HEAD)
+
+
+def _is_dicom(content: str | os.PathLike[str] | bytes) -> bool:
+    by_suffix = not isinstance(content, bytes) and os.fspath(content).lower().endswith(SUFFIXES)
+    return by_suffix or is_dicom(_beginning(content))
+
+
+def image_name(source: ImageSource, row: int) -> str:
+    """Return what people know an image by: its file, else its row."""
+    if isinstance(source, Windowed):
+        return image_name(source.source, row)
+    if isinstance(source, Mapping):
+        source = source.get("path") or b""
+    return str(source) if isinstance(source, str | os.PathLike) else f"image {row}"
+
+
+def unreadable_images(
+    images: Sequence[ImageSource] | NDArray[np.uint8],
+    advance: Callable[[int], None] = lambda steps: None,
+) -> dict[int, str]:
+    """Return the rows of the images that cannot be read, and why.
+
+    Parameters
+    ----------
+    images : sequence of images
+    advance : callable
+        Called with the number of images done since the last call.
+    """
+
+    def fault(source: ImageSource) -> str:
         try:
-            file = io.BytesIO(source) if isinstance(source, bytes) else source
-            with Image.open(file) as opened:
-                opened.load()
-                image = ImageOps.exif_transpose(opened)
-        except Exception as error:  # on damaged bytes, Pillow's readers raise whatever they meet
-            raise UnreadableImageError(f"{type(error).__name__}: {error}") from error
-    return np.array(_to_rgb(image))
+            read_image(source)
+        except UnreadableImageError as error:
+            return str(error)
+        return ""
 
-
-def _from_array(pixels: NDArray[np.generic]) -> Image.Image:
-    if pixels.ndim == 3 and pixels.shape[2] == 1:
-        pixels = pixels[:, :, 0]
-    if (
-        not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4)))
-        or not pixels.size
-    ):
-        raise UnreadableImageError(
-            f"an array of shape {pixels.shape} is no image; expected (height, width) or "
-            "(height, width, 1, 3 or 4)"
-        )
-    if pixels.dtype == np.bool_:
-        pixels = pixels.astype(np.uint8) * np.uint8(255)
-    elif pixels.dtype == np.uint16:
-        pixels = _reduce_to_8_bits(pixels)
-    elif pixels.dtype != np.uint8:
-        raise UnreadableImageError(
-            f"pixels of dtype {pixels.dtype} have no known range; expected uint8, uint16 or bool"
-        )
-    return Image.fromarray(np.ascontiguousarray(pixels))
-
-
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "F":
-        raise UnreadableImageError("floating-point pixels have no known range; expected integers")
-    if image.mode.startswith("I"):  # 16-bit grey, which Pillow would clip at 255
-        image = Image.fromarray(_reduce_to_8_bits(np.asarray(image)))
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
-    return image.convert("RGB")
-
-
-def _reduce_to_8_bits(pixels: NDArray[np.generic]) -> NDArray[np.uint8]:
-    return (np.clip(pixels.astype(np.int64), 0, 65535) // 257).astype(np.uint8)
+    faults: dict[int, str] = {}
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        for start in range(0, len(images), _BATCH):
+            found = list(pool.map(fault, images[start : start + _BATCH]))
+            faults |= {row: text for row, text in enumerate(found, start) if text}
+            advance(len(found))
+    return faults

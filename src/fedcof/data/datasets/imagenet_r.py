@@ -9,12 +9,12 @@ The classes are WordNet ids, as the folders.
 from pathlib import Path
 
 from fedcof.data.datasets.layout import Layout
-from fedcof.data.images import image_folder
+from fedcof.data.folders import image_folder
 from fedcof.data.split import Split, hold_out
 
 
 def _read(folder: Path) -> Split:
-    return hold_out(image_folder(folder))
+    return hold_out(image_folder(folder, first="class"))
 
 
 IMAGENET_R = (Layout(("imagenet-r",), "n01443537", _read),)

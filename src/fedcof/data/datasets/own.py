@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedcof.data.images import image_folder, image_folders
+from fedcof.data.folders import image_parts, one_part
 from fedcof.data.split import Split, hold_out
 
 
@@ -12,8 +12,7 @@ def read_folder(path: Path) -> Split:
     Where it has sub-folders ``train`` and ``test`` (or ``val``), these have one a class; else a
     fifth of every class is held out.
     """
-    test = next((path / name for name in ("test", "val") if (path / name).is_dir()), None)
-    if test is None or not (path / "train").is_dir():
-        return hold_out(image_folder(path))
-    first, second = image_folders([path / "train", test])
-    return first, second
+    parts = image_parts(path)
+    if "train" in parts and "test" in parts:
+        return parts["train"], parts["test"]
+    return hold_out(one_part(parts, "train"))

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from fedcof.data.datasets.layout import Layout
-from fedcof.data.images import ImageSet, image_folders
+from fedcof.data.folders import image_folders
+from fedcof.data.images import ImageSet
 from fedcof.data.split import Split, hold_out
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedcof.backbones import Preprocessing
-from fedcof.data import read_image
-from fedcof.data.images import Rows
-from fedcof.errors import SummaryError, UnreadableImageError
+from fedcof.data.images import Rows, unreadable_images
+from fedcof.errors import SummaryError
 from fedcof.federation.sources import Data, are_features, extract
 from fedcof.training.batches import Images
 from fedcof.training.local import Inputs
@@ -58,16 +55,7 @@ def as_inputs(
 
 
 def _readable(images: Sequence[Any]) -> NDArray[np.int64]:
-    def fault(row: int) -> str:
-        try:
-            read_image(images[row])
-        except UnreadableImageError as error:
-            return str(error)
-        return ""
-
-    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        faults = list(pool.map(fault, range(len(images))))
-    for row, found in enumerate(faults):
-        if found:
-            _log.warning("image %d is left out: %s", row, found)
-    return np.flatnonzero([not found for found in faults])
+    faults = unreadable_images(images)
+    for row, fault in faults.items():
+        _log.warning("image %d is left out: %s", row, fault)
+    return np.flatnonzero([row not in faults for row in range(len(images))])

@@ -1,0 +1,452 @@
+"""Folders of pictures: one sub-folder a class, perhaps by site, perhaps in parts to train and test.
+
+Every file below a folder is a picture in the set, or stands in the set's `LeftOut` with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from fedcof.data import dicom
+from fedcof.data.images import ImageSet, content_hash
+from fedcof.data.left_out import LeftOut
+from fedcof.errors import FolderError, SamePictureWarning
+
+HIDDEN = "hidden, or put there by an operating system"
+NO_PICTURE = "not a picture"
+UNREAD = "a picture of a kind that is not read (save it as JPEG, PNG or TIFF)"
+BROKEN = "a link that leads nowhere"
+LOOP = "a link into the same folder"
+NO_CLASS = "a picture that lies in no class's folder"
+EMPTY = "a folder without a picture"
+OTHER_PART = "a picture of the part {}"
+
+First: TypeAlias = Literal["", "class", "client"]
+"""What the first level of folders is; "" where that is plain from the folder."""
+
+_SYSTEM = frozenset(
+    {"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "lost+found"}
+)
+_NO_PIXELS = {"BUFR", "EPS", "GRIB", "HDF5", "IPTC", "MPEG", "WMF"}
+"""Formats that Pillow opens, but does not decode by itself."""
+_SNIFFED = {"AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "TIFF", "WEBP"}
+"""Formats whose first bytes are like no other file's."""
+_UNREAD = {
+    *(".heic", ".heif", ".jxl", ".svg", ".eps", ".wmf", ".emf"),
+    *(".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".pef", ".raf", ".rw2", ".srw"),  # of cameras
+}
+_BEGINNING = 1 << 16
+"""Bytes by which files of one size are told apart, mostly."""
+_PARTS = {
+    "train": ("train", "training"),
+    "test": ("test", "testing", "val", "valid", "validation"),
+}
+
+
+@dataclass
+class _Tree:
+    """What lies below a folder.
+
+    Attributes
+    ----------
+    pictures, folders : list of Path
+        In the order of their names, folder by folder.
+    left : dict of str to list of Path
+        What is neither, by the reason.
+    """
+
+    root: Path
+    pictures: list[Path] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    left: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
+
+    def left_out(self) -> LeftOut:
+        return LeftOut({why: tuple(map(str, paths)) for why, paths in self.left.items() if paths})
+
+
+def image_folder(root: str | os.PathLike[str], *, first: First = "") -> ImageSet:
+    """Return the images of a folder with one sub-folder a class, or one a site and in it a class.
+
+    The classes are the names of the folders (in Unicode's form NFC) in alphabetical order; images
+    may lie deeper below them. A file counts by its suffix, or where that says nothing by its first
+    bytes. Links are followed.
+
+    Parameters
+    ----------
+    root : path
+    first : {"", "class", "client"}
+        What the folders of the first level are. With "client" those of the second are the classes,
+        and the column "client" has the names of the first.
+
+    Returns
+    -------
+    ImageSet
+        Its ``left_out`` has all that lies below the folder and is not among the images.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is missing or has no images in sub-folders.
+    FolderError
+        If `first` is "" and the folders may be classes as well as sites.
+    ModuleNotFoundError
+        If there are DICOM files and pydicom is not installed.
+    """
+    root = Path(root)
+    tree = _walk(root)
+    if not first:
+        _check_unambiguous(tree)
+    level = 2 if first == "client" else 1  # of the classes
+    inside = [path for path in tree.pictures if len(_names(tree, path)) > level]
+    tree.left[NO_CLASS] += [path for path in tree.pictures if len(_names(tree, path)) <= level]
+    full = {parent for path in inside for parent in path.parents}
+    tree.left[EMPTY] += [
+        folder
+        for folder in tree.folders
+        if len(_names(tree, folder)) <= level and folder not in full
+    ]
+    if not inside:
+        raise FileNotFoundError(
+            "\n".join(
+                [
+                    f"{root} has no images in sub-folders; expected one for each class"
+                    + (", in one for each site" if level == 2 else ""),
+                    *tree.left_out().lines(),
+                ]
+            )
+        )
+    names = np.array([_names(tree, path)[: level + 1] for path in inside])
+    classes, labels = np.unique(names[:, level - 1], return_inverse=True)
+    rows = np.argsort(labels, kind="stable") if level == 1 else np.arange(len(labels))
+    return ImageSet(
+        images=[inside[row] for row in rows],
+        labels=labels[rows].astype(np.int64),
+        classes=tuple(map(str, classes)),
+        columns={"client": names[rows, 0]} if level == 2 else {},
+        left_out=tree.left_out(),
+    )
+
+
+def image_folders(roots: Sequence[Path]) -> list[ImageSet]:
+    """Return the images of several folders with the same classes.
+
+    Raises
+    ------
+    FileNotFoundError
+        As `image_folder`.
+    ValueError
+        If a folder has other classes than the first.
+    """
+    sets = [image_folder(root, first="class") for root in roots]
+    for root, images in zip(roots, sets, strict=True):
+        if images.classes != sets[0].classes:
+            other = set(images.classes) ^ set(sets[0].classes)
+            raise ValueError(
+                f"{root} has other classes than {roots[0]}: {', '.join(sorted(other))} are only in "
+                "one of them"
+            )
+    return sets
+
+
+def image_parts(root: str | os.PathLike[str], *, first: First = "") -> dict[str, ImageSet]:
+    """Return the images of a folder by the part: "train", "test", or "" where it has no parts.
+
+    A folder has parts where its sub-folders are called ``train`` (or ``training``) and ``test`` (or
+    ``testing``, ``val``, ``valid``, ``validation``), or one of these alone. Where there are several
+    for the test, one counts, and the others are left out. Same pictures are warned of.
+
+    Parameters
+    ----------
+    root, first
+        As in `image_folder`.
+
+    Returns
+    -------
+    dict of str to ImageSet
+        Of the same classes.
+
+    Raises
+    ------
+    FileNotFoundError, FolderError, ModuleNotFoundError
+        As `image_folder`.
+    FolderError
+        If there are classes to test on that there are none of to train on.
+    """
+    root = Path(root)
+    folders = _part_folders(root)
+    if not folders:
+        parts = {"": image_folder(root, first=first)}
+    else:
+        parts = {part: image_folder(folder, first=first) for part, folder in folders.items()}
+        beside = _beside_parts(root, folders)
+        name = next(iter(parts))
+        parts[name] = replace(parts[name], left_out=parts[name].left_out + beside)
+    if "train" in parts and "test" in parts:
+        parts["test"] = _with_classes(parts["test"], parts["train"].classes, root)
+    _warn_of_same_pictures(parts)
+    return parts
+
+
+def one_part(parts: Mapping[str, ImageSet], part: str) -> ImageSet:
+    """Return a part of the images of `image_parts`; the whole where there is none of that name.
+
+    The images of the other parts are in its ``left_out``.
+    """
+    name = part if part in parts else next(iter(parts))
+    others = {
+        OTHER_PART.format(other): tuple(map(str, images.images))
+        for other, images in parts.items()
+        if other != name
+    }
+    beside = sum((images.left_out for other, images in parts.items() if other != name), LeftOut())
+    chosen = parts[name]
+    if not others:
+        return chosen
+    return replace(chosen, left_out=chosen.left_out + beside + LeftOut(others))
+
+
+def list_pictures(path: str | os.PathLike[str]) -> tuple[list[Path], LeftOut]:
+    """Return all pictures below a folder, or the one of a file, and what else lies there.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file or folder, or no picture in it.
+    ModuleNotFoundError
+        If there are DICOM files and pydicom is not installed.
+    """
+    path = Path(path)
+    if path.is_file():
+        return [path], LeftOut()
+    tree = _walk(path)
+    if not tree.pictures:
+        raise FileNotFoundError("\n".join([f"{path} has no pictures", *tree.left_out().lines()]))
+    return tree.pictures, tree.left_out()
+
+
+def _walk(root: Path, without: Set[Path] = frozenset()) -> _Tree:
+    """Return what lies below a folder, but for some of its sub-folders."""
+    if not root.is_dir():
+        raise FileNotFoundError(f"no image folder at {root}")
+    tree = _Tree(root)
+    dicoms: list[Path] = []
+    for path in _files(tree, root, (root.resolve(),), without):
+        kind = _kind(path)
+        if kind in (_PICTURE, _DICOM):
+            tree.pictures.append(path)
+            dicoms += [path] if kind == _DICOM else []
+        else:
+            tree.left[kind].append(path)
+    if dicoms:
+        more = f" and {len(dicoms) - 1:,} more files" if len(dicoms) > 1 else ""
+        dicom.require_pydicom(f"{dicoms[0]}{more}: DICOM is")
+    return tree
+
+
+def _files(
+    tree: _Tree, folder: Path, chain: tuple[Path, ...], without: Set[Path]
+) -> Iterator[Path]:
+    """Yield the files below a folder, to which links may lead from the folders of `chain`."""
+    for path in sorted(set(folder.iterdir()) - without):
+        if _is_hidden(path):
+            tree.left[HIDDEN].append(path)
+        elif path.is_symlink() and not path.exists():
+            tree.left[BROKEN].append(path)
+        elif not path.is_dir():
+            yield path
+        elif path.is_symlink() and _is_double((real := path.resolve()), chain):
+            tree.left[LOOP].append(path)
+        else:
+            tree.folders.append(path)
+            below = (*chain, real) if path.is_symlink() else chain
+            yield from _files(tree, path, below, without)
+
+
+def _is_double(real: Path, chain: tuple[Path, ...]) -> bool:
+    """Return whether a folder is read anyway, or holds the one that it is linked from."""
+    return any(real.is_relative_to(other) or other.is_relative_to(real) for other in chain)
+
+
+_PICTURE, _DICOM = "picture", "DICOM"
+
+
+def _kind(path: Path) -> str:
+    """Return what a file is: a picture, DICOM, or the reason why it is left out."""
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        return NO_PICTURE
+    by_suffix = [(_suffixes(), _PICTURE), (_UNREAD, UNREAD), (dicom.SUFFIXES, _DICOM)]
+    for suffixes, kind in by_suffix:
+        if suffix in suffixes:
+            return kind
+    try:
+        with path.open("rb") as file:
+            if dicom.is_dicom(file.read(132)):
+                return NO_PICTURE if path.name == "DICOMDIR" else _DICOM
+            file.seek(0)
+            Image.open(file, formats=[kind for kind in _SNIFFED if kind in Image.OPEN]).close()
+    except Exception:  # Pillow's readers raise whatever they meet
+        return NO_PICTURE
+    return _PICTURE
+
+
+@cache
+def _suffixes() -> frozenset[str]:
+    registered = Image.registered_extensions()
+    decoded = set(Image.OPEN) - _NO_PIXELS
+    return frozenset(suffix for suffix, kind in registered.items() if kind in decoded)
+
+
+def _names(tree: _Tree, path: Path) -> list[str]:
+    """Return the names from below the root to a path, as names of classes and clients have them."""
+    return [_normal(name) for name in path.relative_to(tree.root).parts]
+
+
+def _normal(name: str) -> str:
+    """Return a file's name in NFC: two folders whose names look the same are one class."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return unicodedata.normalize("NFC", text)
+
+
+def _check_unambiguous(tree: _Tree) -> None:
+    """Check that the folders of the first level are classes, not sites that hold classes.
+
+    They may be sites where they hold no picture but several folders, or folders of the same names.
+    """
+    tops: dict[str, set[str]] = {}
+    direct = set()
+    for path in tree.pictures:
+        top, *below = _names(tree, path)
+        if len(below) == 1:
+            direct.add(top)
+        elif below:
+            tops.setdefault(top, set()).add(below[0])
+    below = sorted(set().union(*tops.values()))
+    shared = len(below) < sum(map(len, tops.values()))
+    if len(below) < 2 or (direct and not shared):
+        return
+    tops_named, below_named = (_some(sorted(names)) for names in (tops, below))
+    if all(_part(name) for name in below):
+        raise FolderError(
+            f"{tree.root} has the folders {tops_named}, and these have parts ({below_named}): "
+            f"name one of them, such as {tree.root / min(tops)}"
+        )
+    alone = f"; or name {tree.root / min(tops)} itself" if len(tops) == 1 else ""
+    raise FolderError(
+        f"{tree.root} can be read in two ways: it has the folders {tops_named}, and these have the "
+        f"folders {below_named}. If {tops_named} are sites and {below_named} classes, say "
+        f"--client folder; if {tops_named} are the classes, --label folder{alone}"
+    )
+
+
+def _some(names: Sequence[str], limit: int = 3) -> str:
+    return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
+
+
+def _part(name: str) -> str:
+    """Return the part that a folder of this name is, or an empty text."""
+    return next((part for part, names in _PARTS.items() if name.casefold() in names), "")
+
+
+def _part_folders(root: Path) -> dict[str, Path]:
+    """Return the folders of the parts of a set; none if its folders are no parts."""
+    if not root.is_dir():
+        return {}
+    folders = [path for path in sorted(root.iterdir()) if path.is_dir() and not _is_hidden(path)]
+    found: dict[str, Path] = {}
+    for path in folders:
+        if part := _part(path.name):
+            found.setdefault(part, path)
+    whole = len(found) == len(_PARTS) or all(_part(path.name) for path in folders)
+    return {part: found[part] for part in _PARTS if part in found} if whole else {}
+
+
+def _is_hidden(path: Path) -> bool:
+    return path.name.startswith(".") or path.name.lower() in _SYSTEM
+
+
+def _beside_parts(root: Path, folders: Mapping[str, Path]) -> LeftOut:
+    """Return what lies beside the folders of the parts."""
+    tree = _walk(root, without=frozenset(folders.values()))
+    for path in tree.pictures:
+        name = path.relative_to(root).parts[0]
+        tree.left[OTHER_PART.format(name) if _part(name) else NO_CLASS].append(path)
+    return tree.left_out()
+
+
+def _with_classes(images: ImageSet, classes: tuple[str, ...], root: Path) -> ImageSet:
+    """Return images labelled by the classes of another part."""
+    unknown = sorted(set(images.classes) - set(classes))
+    if unknown:
+        raise FolderError(
+            f"{root} has classes to test on that it has no image of to train on: {_some(unknown)}"
+        )
+    to_row = np.array([classes.index(name) for name in images.classes], np.int64)
+    return replace(images, labels=to_row[images.labels], classes=classes)
+
+
+def _warn_of_same_pictures(parts: Mapping[str, ImageSet]) -> None:
+    """Warn of pictures whose files have the same content."""
+    rows = [
+        (Path(path), part, images.classes[label])
+        for part, images in parts.items()
+        for path, label in zip(images.images, images.labels, strict=True)
+    ]
+    found: dict[str, list[str]] = {}
+    for group in _same([path for path, _, _ in rows]):
+        _, in_parts, classes = zip(*(rows[row] for row in group), strict=True)
+        if len(set(classes)) > 1:
+            where = "in two classes, which contradict each other"
+        else:
+            where = "in two parts" if len(set(in_parts)) > 1 else "twice in a class"
+        pair = " and ".join(str(rows[row][0]) for row in group[:2])
+        found.setdefault(where, []).append(pair)
+    for where, pairs in found.items():
+        warnings.warn(
+            f"{len(pairs):,} pictures are there {where}; all count: {'; '.join(pairs[:3])}"
+            + (" ..." if len(pairs) > 3 else ""),
+            SamePictureWarning,
+            stacklevel=3,
+        )
+
+
+def _same(paths: Sequence[Path]) -> list[list[int]]:
+    """Return the rows of files with the same content.
+
+    Only files of one size are opened, and only those that begin alike are read to their end.
+    """
+    groups = [list(range(len(paths)))]
+    for key in (_size, _beginning, content_hash):
+        refined: dict[object, list[int]] = {}
+        for number, group in enumerate(groups):
+            for row in group:
+                refined.setdefault((number, key(paths[row])), []).append(row)
+        groups = [group for group in refined.values() if len(group) > 1]
+    return groups
+
+
+def _size(path: Path) -> object:
+    try:
+        return path.stat().st_size or path  # empty files are no pictures
+    except OSError:
+        return path
+
+
+def _beginning(path: Path) -> object:
+    try:
+        with path.open("rb") as file:
+            return sha256(file.read(_BEGINNING)).digest()
+    except OSError:
+        return path
