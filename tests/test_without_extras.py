@@ -11,7 +11,7 @@ COLLECT = """
 import sys
 import pytest
 
-EXTRAS = {"datasets", "flwr", "onnxscript", "pyarrow", "ray", "skimage", "tensorboard", "torch",
+EXTRAS = {"datasets", "flwr", "onnxscript", "pyarrow", "pydicom", "ray", "skimage", "tensorboard", "torch",
           "transformers"}
 
 class Absent:
