@@ -11,8 +11,8 @@ COLLECT = """
 import sys
 import pytest
 
-EXTRAS = {"datasets", "flwr", "onnxscript", "pyarrow", "pydicom", "ray", "skimage", "tensorboard", "torch",
-          "transformers"}
+EXTRAS = {"datasets", "flwr", "onnxscript", "pyarrow", "pydicom", "ray", "skimage", "tensorboard",
+          "torch", "transformers"}
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
