@@ -1,6 +1,7 @@
 # make demo   the main job on real images, on a fresh machine
 # make check  lint, types and the fast tests, for every change
 # make test   everything that has to hold: lint, types, all tests
+# make docs   the documentation's site, in docs/_build/html
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -11,7 +12,7 @@ OUT    ?= fedcof-demo
 # of processes that import torch and flwr.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo check test lint clean
+.PHONY: demo check test docs lint clean
 
 demo: $(VENV)/.installed-core
 	$(BIN)/fedcof demo --out $(OUT)
@@ -21,6 +22,9 @@ check: lint
 
 test: lint
 	$(PYTEST)
+
+docs: $(VENV)/.installed-test
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check
@@ -39,4 +43,4 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt requirements-weights.txt
 	touch $@ $(VENV)/.installed-core
 
 clean:
-	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OUT) docs/_build .mypy_cache .pytest_cache .ruff_cache

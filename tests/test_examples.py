@@ -1,45 +1,23 @@
-"""The Python in the README and in the guides is typed as a strict reader would have it."""
-
-import re
-from pathlib import Path
+"""The Python in the README and the guides is typed as a strict reader would have it."""
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PROLOGUE = """\
-from typing import Any
+from pages import DOCS, PAGES, ROOT, blocks
 
-import fedcof
-import numpy as np
-from fedcof.summaries import ClassMeans
-from numpy.typing import NDArray
-
-X: NDArray[np.float32]
-X_test: NDArray[np.float32]
-y: NDArray[np.int64]
-y_test: NDArray[np.int64]
-site_of_each_sample: NDArray[np.str_]
-summaries: list[ClassMeans]
-"""
-"""What the text around the examples has given already."""
-
-
-def examples():
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S)):
-            yield f"{page.stem}_{number}", code
+GUIDES = [page for page in PAGES if page.parent != DOCS / "tutorials"]  # those are scripts
 
 
 @pytest.mark.slow
 def test_examples_are_typed(tmp_path, monkeypatch):
     api = pytest.importorskip("mypy.api")
     pytest.importorskip("torch")
-    names = dict(examples())
-    assert "README_0" in names
-    for name, code in names.items():
-        (tmp_path / f"{name}.py").write_text(PROLOGUE + code)
+    for page in GUIDES:
+        code = "\n".join(block.code for block in blocks(page) if block.language == "python")
+        if code:
+            (tmp_path / f"{page.stem.replace('-', '_')}_page.py").write_text(code)
+    assert (tmp_path / "README_page.py").exists()
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("MYPYPATH", str(ROOT / "src"))
-    files = [str(tmp_path / f"{name}.py") for name in names]
+    files = [str(path) for path in tmp_path.glob("*.py")]
     out, err, _ = api.run(["--strict", "--follow-imports=silent", *files])
     assert out.startswith("Success"), out + err

@@ -2,14 +2,14 @@
 
 Once fitted, each has the attributes
 
-classes_ : ndarray, shape (n_classes,)
+``classes_`` : ndarray, shape (n_classes,)
     The labels in ascending order.
-head_ : LinearHead
+``head_`` : LinearHead
     The solution, over the same labels.
-n_features_in_ : int
+``n_features_in_`` : int
     The length of a feature.
-summary_ : Summary
-    All that the clients sent; its classes are indices into `classes_`.
+``summary_`` : Summary
+    All that the clients sent; its classes are indices into ``classes_``.
 """
 
 from __future__ import annotations
