@@ -228,6 +228,12 @@ def test_sites_that_hold_parts_are_named_one_by_one(tmp_path):
         image_folder(tmp_path)
 
 
+def test_parts_are_not_taken_for_classes_by_who_wants_classes(tmp_path):
+    make(tmp_path, *PARTS)
+    with pytest.raises(FolderError, match=r"has parts \(test, train\), not classes"):
+        image_folder(tmp_path)
+
+
 PARTS = ("train/cat/1.png", "train/dog/2.png", "test/cat/3.png")
 
 
@@ -286,10 +292,10 @@ def test_classes_to_test_on_alone_are_named(tmp_path):
     [
         (
             ("cat/1.png", "dog/1.png"),
-            r"1 pictures are there in two classes, .*cat.1\.png and .*dog.1\.png",
+            r"in two classes, .* \(1\): .*cat.1\.png and .*dog.1\.png",
         ),
         (("cat/1.png", "cat/Copy of 1.png"), "twice in a class"),
-        (("train/cat/1.png", "test/cat/1.png"), "in two parts"),
+        (("train/cat/1.png", "test/cat/1.png"), r"to train and to test on \(1\)"),
     ],
 )
 def test_the_same_picture_twice_counts_and_is_named(tmp_path, copies, where):

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import unicodedata
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -20,9 +18,10 @@ import numpy as np
 from PIL import Image
 
 from fedcof.data import dicom
-from fedcof.data.images import ImageSet, content_hash
+from fedcof.data.images import ImageSet
 from fedcof.data.left_out import LeftOut
-from fedcof.errors import FolderError, SamePictureWarning
+from fedcof.data.same_pictures import warn_of_same_pictures
+from fedcof.errors import FolderError
 
 HIDDEN = "hidden, or put there by an operating system"
 NO_PICTURE = "not a picture"
@@ -47,8 +46,6 @@ _UNREAD = {
     *(".heic", ".heif", ".jxl", ".svg", ".eps", ".wmf", ".emf"),
     *(".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".pef", ".raf", ".rw2", ".srw"),  # of cameras
 }
-_BEGINNING = 1 << 16
-"""Bytes by which files of one size are told apart, mostly."""
 _PARTS = {
     "train": ("train", "training"),
     "test": ("test", "testing", "val", "valid", "validation"),
@@ -195,7 +192,13 @@ def image_parts(root: str | os.PathLike[str], *, first: First = "") -> dict[str,
         parts[name] = replace(parts[name], left_out=parts[name].left_out + beside)
     if "train" in parts and "test" in parts:
         parts["test"] = _with_classes(parts["test"], parts["train"].classes, root)
-    _warn_of_same_pictures(parts)
+    warn_of_same_pictures(
+        [
+            (Path(path), part, images.classes[label])
+            for part, images in parts.items()
+            for path, label in zip(images.images, images.labels, strict=True)
+        ]
+    )
     return parts
 
 
@@ -337,6 +340,11 @@ def _check_unambiguous(tree: _Tree) -> None:
     shared = len(below) < sum(map(len, tops.values()))
     if len(below) < 2 or (direct and not shared):
         return
+    if all(_part(name) for name in tops):
+        raise FolderError(
+            f"{tree.root} has parts ({_some(sorted(tops))}), not classes: name one of them, such "
+            f"as {tree.root / max(tops)}"
+        )
     tops_named, below_named = (_some(sorted(names)) for names in (tops, below))
     if all(_part(name) for name in below):
         raise FolderError(
@@ -395,58 +403,3 @@ def _with_classes(images: ImageSet, classes: tuple[str, ...], root: Path) -> Ima
         )
     to_row = np.array([classes.index(name) for name in images.classes], np.int64)
     return replace(images, labels=to_row[images.labels], classes=classes)
-
-
-def _warn_of_same_pictures(parts: Mapping[str, ImageSet]) -> None:
-    """Warn of pictures whose files have the same content."""
-    rows = [
-        (Path(path), part, images.classes[label])
-        for part, images in parts.items()
-        for path, label in zip(images.images, images.labels, strict=True)
-    ]
-    found: dict[str, list[str]] = {}
-    for group in _same([path for path, _, _ in rows]):
-        _, in_parts, classes = zip(*(rows[row] for row in group), strict=True)
-        if len(set(classes)) > 1:
-            where = "in two classes, which contradict each other"
-        else:
-            where = "in two parts" if len(set(in_parts)) > 1 else "twice in a class"
-        pair = " and ".join(str(rows[row][0]) for row in group[:2])
-        found.setdefault(where, []).append(pair)
-    for where, pairs in found.items():
-        warnings.warn(
-            f"{len(pairs):,} pictures are there {where}; all count: {'; '.join(pairs[:3])}"
-            + (" ..." if len(pairs) > 3 else ""),
-            SamePictureWarning,
-            stacklevel=3,
-        )
-
-
-def _same(paths: Sequence[Path]) -> list[list[int]]:
-    """Return the rows of files with the same content.
-
-    Only files of one size are opened, and only those that begin alike are read to their end.
-    """
-    groups = [list(range(len(paths)))]
-    for key in (_size, _beginning, content_hash):
-        refined: dict[object, list[int]] = {}
-        for number, group in enumerate(groups):
-            for row in group:
-                refined.setdefault((number, key(paths[row])), []).append(row)
-        groups = [group for group in refined.values() if len(group) > 1]
-    return groups
-
-
-def _size(path: Path) -> object:
-    try:
-        return path.stat().st_size or path  # empty files are no pictures
-    except OSError:
-        return path
-
-
-def _beginning(path: Path) -> object:
-    try:
-        with path.open("rb") as file:
-            return sha256(file.read(_BEGINNING)).digest()
-    except OSError:
-        return path

@@ -250,9 +250,10 @@ def read_image(source: ImageSource) -> NDArray[np.uint8]:
                 f"a {type(content).__name__} is no image; expected a path, bytes, an array of "
                 "NumPy or an image of Pillow"
             )
-        if not _beginning(content):
+        head = _beginning(content)
+        if not head:
             raise UnreadableImageError("it is empty")
-        if _is_dicom(content):
+        if is_dicom(head) or _is_dicom_by_name(content):
             found = read_dicom(content, window)
             return to_rgb(found.values, found.window, inverted=found.inverted)
         return read_encoded(content, window)
@@ -279,9 +280,8 @@ def _beginning(content: str | os.PathLike[str] | bytes) -> bytes:
         return file.read(_HEAD)
 
 
-def _is_dicom(content: str | os.PathLike[str] | bytes) -> bool:
-    by_suffix = not isinstance(content, bytes) and os.fspath(content).lower().endswith(SUFFIXES)
-    return by_suffix or is_dicom(_beginning(content))
+def _is_dicom_by_name(content: str | os.PathLike[str] | bytes) -> bool:
+    return not isinstance(content, bytes) and os.fspath(content).lower().endswith(SUFFIXES)
 
 
 def image_name(source: ImageSource, row: int) -> str:
