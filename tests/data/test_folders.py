@@ -295,7 +295,7 @@ def test_classes_to_test_on_alone_are_named(tmp_path):
             r"in two classes, .* \(1\): .*cat.1\.png and .*dog.1\.png",
         ),
         (("cat/1.png", "cat/Copy of 1.png"), "twice in a class"),
-        (("train/cat/1.png", "test/cat/1.png"), r"to train and to test on \(1\)"),
+        (("train/cat/1.png", "test/cat/1.png"), r"in both parts \(1\)"),
     ],
 )
 def test_the_same_picture_twice_counts_and_is_named(tmp_path, copies, where):
