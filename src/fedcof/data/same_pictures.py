@@ -33,11 +33,7 @@ def warn_of_same_pictures(pictures: Sequence[tuple[Path, str, str]]) -> None:
         if len(set(classes)) > 1:
             where = "in two classes, which contradict each other"
         else:
-            where = (
-                "in the parts to train and to test on"
-                if len(set(parts)) > 1
-                else "twice in a class"
-            )
+            where = "in both parts" if len(set(parts)) > 1 else "twice in a class"
         found.setdefault(where, []).append(" and ".join(map(str, paths[:2])))
     for where, pairs in found.items():
         named = "; ".join(pairs[:_NAMED]) + (" ..." if len(pairs) > _NAMED else "")
