@@ -132,7 +132,7 @@ class ClassStatistics:
         # A merged summary may hold clients whose place is between those of another summary.
         if any(part.client_ids[-1] > later.client_ids[0] for part, later in pairwise(parts)):
             parts = [merge(parts)]
-        return cls._of(
+        return cls.gather(
             [part.means for part in parts],
             np.concatenate([part.counts for part in parts]),
             np.concatenate([part.classes for part in parts]),
@@ -148,15 +148,16 @@ class ClassStatistics:
             If the shapes or types do not fit, there is no sample, or a feature is not finite.
         """
         array, coded = check_samples(features, labels)
-        return cls._of([array], np.ones(len(array), dtype=np.int64), coded)
+        return cls.gather([array], np.ones(len(array), dtype=np.int64), coded)
 
     @classmethod
-    def _of(
+    def gather(
         cls,
         means: Sequence[NDArray[np.floating[Any]]],
         counts: NDArray[np.int64],
         labels: NDArray[Any],
     ) -> ClassStatistics:
+        """Gather means with the samples behind each and the class of each."""
         classes, class_index = np.unique(labels, return_inverse=True)
         class_counts = np.zeros(len(classes), dtype=np.int64)
         np.add.at(class_counts, class_index, counts)
@@ -170,6 +171,11 @@ class ClassStatistics:
     def means_per_class(self) -> NDArray[np.int64]:
         """The number of means that arrived for every class, K_c."""
         return np.bincount(self.class_index, minlength=len(self.classes))
+
+    def scatter_of_means(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mu_c and the sum of ``n_kc (mu_kc - mu_c)(mu_kc - mu_c)^T`` over all means."""
+        groups = self.class_index, len(self.classes)
+        return scatter_about_means(self.means, self.counts, *groups)
 
     def scatter(self) -> Scatter:
         """Estimate the scatter (eq. cov-estimate); a class with one mean adds nothing to it."""

@@ -59,19 +59,11 @@ class TestPooling:
         (pooled,) = class_distributions(parts)
         np.testing.assert_allclose(pooled.covariance, expected, rtol=1e-10)
 
-    @pytest.mark.parametrize(
-        ("kind", "reduce"),
-        [
-            (ClassCovariances, np.asarray),
-            (ClassVariances, np.diag),
-            (ClassSphericalVariances, lambda covariance: np.diag(covariance).mean()),
-        ],
-    )
-    def test_gives_the_covariance_of_all_samples(self, rng, kind, reduce):
-        features, parts = self.parts(rng, kind)
+    def test_gives_the_covariance_of_all_samples(self, rng):
+        features, parts = self.parts(rng, ClassCovariances)
         (pooled,) = class_distributions(parts)
         np.testing.assert_allclose(pooled.mean, features.mean(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(pooled.covariance, reduce(np.cov(features.T)), rtol=1e-10)
+        np.testing.assert_allclose(pooled.covariance, np.cov(features.T), rtol=1e-10)
         assert pooled.samples == len(features)
 
     def test_keeps_its_digits_far_from_zero(self, rng):
@@ -89,11 +81,32 @@ class TestPooling:
 
     def test_goes_through_the_classes_in_order(self):
         parts = [
-            ClassVariances.summarize(X[:2], ["c", "a"], client_id="1"),
-            ClassVariances.summarize(X[2:], ["b"], client_id="2"),
+            ClassCovariances.summarize(X[:2], ["c", "a"], client_id="1"),
+            ClassCovariances.summarize(X[2:], ["b"], client_id="2"),
         ]
         assert [one.label for one in class_distributions(parts)] == ["a", "b", "c"]
         assert merge(parts).classes.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", [ClassVariances, ClassSphericalVariances])
+def test_merging_variances_keeps_the_means_of_every_client(kind):
+    # The spread between them is known in full only as long as they are apart.
+    one, other = (kind.summarize(X[i : i + 1], ["a"], client_id=str(i)) for i in range(2))
+    merged = merge([other, one])
+    assert merged.means.tolist() == X[:2].tolist()
+    assert merged.rows_per_client.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "within"),
+    [
+        (ClassCovariances, [[2.0, 4.0], [4.0, 8.0]]),
+        (ClassVariances, [2.0, 8.0]),
+        (ClassSphericalVariances, 5.0),
+    ],
+)
+def test_what_lies_within_the_clients_is_weighed_by_its_degrees_of_freedom(kind, within):
+    assert kind.summarize(X, ["a", "a", "b"]).within_clients().tolist() == within
 
 
 def test_the_covariance_as_a_matrix():

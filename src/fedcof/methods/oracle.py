@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedcof.heads import LinearHead, solve_head
 from fedcof.methods.base import Method, check_two_classes
@@ -19,7 +19,6 @@ from fedcof.summaries import (
     ClassSphericalVariances,
     ClassVariances,
     Summary,
-    class_distributions,
 )
 
 M = TypeVar("M", bound=ClassMoments)
@@ -40,20 +39,22 @@ class _SharedCovariances(Method[M]):
     )
 
     def pool(self, parts: Sequence[M]) -> Scatter:
-        """Return the scatter of all clients."""
-        labels, counts, means = [], [], []
-        within: NDArray[np.float64] = np.zeros_like(parts[0].covariances[0], dtype=np.float64)
-        for label, samples, mean, covariance in class_distributions(parts):
-            labels.append(label)
-            counts.append(samples)
-            means.append(mean)
-            within = within + (samples - 1) * covariance
-        pooled = parts[0].as_matrix(within, parts[0].dim)
-        return Scatter(np.array(labels), np.array(means), np.array(counts), pooled)
+        """Return the scatter of all clients (eq. cov_aggregate).
 
-    def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Scatter:
-        """Return the scatter of the samples."""
-        return self.pool([self.summarize(features, labels)])
+        It is that within the clients, in the size that they send it, and that between their means,
+        which is known in full whatever this size.
+        """
+        statistics = ClassStatistics.gather(
+            [part.means for part in parts],
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.classes for part in parts]),
+        )
+        class_means, scatter = statistics.scatter_of_means()
+        within = parts[0].within_clients()
+        for part in parts[1:]:
+            within += part.within_clients()
+        scatter += parts[0].as_matrix(within, parts[0].dim)
+        return Scatter(statistics.classes, class_means, statistics.class_counts, scatter)
 
     def fit(self, pooled: Scatter) -> LinearHead:
         """Return the solution of eq. classifier-init."""
@@ -75,7 +76,10 @@ class FedCOFOracle(_SharedCovariances[ClassCovariances]):
 
 @dataclass(frozen=True)
 class FedCOFDiagonal(_SharedCovariances[ClassVariances]):
-    """FedCOF on the diagonals of the clients' covariances (appendix, additional ablations)."""
+    """FedCOF on the diagonals of the clients' covariances (appendix, additional ablations).
+
+    What lies between the clients' means is not reduced to its diagonal.
+    """
 
     name: ClassVar[str] = "fedcof-diagonal"
     summary_type: ClassVar[type[Summary]] = ClassVariances
@@ -83,7 +87,10 @@ class FedCOFDiagonal(_SharedCovariances[ClassVariances]):
 
 @dataclass(frozen=True)
 class FedCOFSpherical(_SharedCovariances[ClassSphericalVariances]):
-    """FedCOF on the mean variances of the clients (appendix, additional ablations)."""
+    """FedCOF on the mean variances of the clients (appendix, additional ablations).
+
+    What lies between the clients' means is not reduced to its mean variance.
+    """
 
     name: ClassVar[str] = "fedcof-spherical"
     summary_type: ClassVar[type[Summary]] = ClassSphericalVariances

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
 from fedcof.numerics import GroupSums
-from fedcof.summaries.base import Summary
+from fedcof.summaries.client_rows import ClientRows
 from fedcof.summaries.samples import Seed, check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassMeans(Summary):
+class ClassMeans(ClientRows):
     """Means of disjoint sets of samples of one class each, with their counts.
 
     Parameters
@@ -48,15 +47,6 @@ class ClassMeans(Summary):
         summarizer.update(features, labels)
         return cls(**summarizer.rows())
 
-    def _check(self) -> None:
-        super()._check()
-        if self.rows_per_client.sum() != len(self.counts):
-            raise SummaryError(
-                "shape",
-                f"rows_per_client must say which of the {len(self.counts)} rows are whose; it says "
-                f"it of {self.rows_per_client.sum()}",
-            )
-
     @property
     def dim(self) -> int:
         """The length of a feature, d."""
@@ -66,27 +56,6 @@ class ClassMeans(Summary):
     def scale(self) -> float:
         """The largest number in a mean, without its sign."""
         return float(np.abs(self.means).max())
-
-    def _by_client(self) -> list[tuple[str, slice]]:
-        stops = np.cumsum(self.rows_per_client).tolist()
-        return [
-            (client_id, slice(start, stop))
-            for client_id, start, stop in zip(self.client_ids, [0, *stops[:-1]], stops, strict=True)
-        ]
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Self]) -> Self:
-        pieces = [
-            (client_id, part, rows) for part in parts for client_id, rows in part._by_client()
-        ]
-        pieces.sort(key=lambda piece: piece[0])
-        return cls(
-            client_ids=tuple(client_id for client_id, _, _ in pieces),
-            rows_per_client=np.array([rows.stop - rows.start for _, _, rows in pieces]),
-            classes=np.concatenate([part.classes[rows] for _, part, rows in pieces]),
-            counts=np.concatenate([part.counts[rows] for _, part, rows in pieces]),
-            means=np.concatenate([part.means[rows] for _, part, rows in pieces]),
-        )
 
 
 class Summarizer:

@@ -1,7 +1,8 @@
 """Mean, count and covariance of every class: what CCVR and the oracle send.
 
 The covariance comes in three sizes: the full matrix, its diagonal, and the mean of its diagonal
-("spherical", the paper's ablation). They are pooled by one formula and differ only in `spread`.
+("spherical", the paper's ablation). Only what a client holds is reduced to a size: clients send
+full means, so the spread between these is known in full (eq. cov_aggregate).
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import naming
 from fedcof.summaries.base import Summary
+from fedcof.summaries.client_rows import ClientRows
 from fedcof.summaries.gram import check_one_row_per_class
 from fedcof.summaries.samples import Seed, check_samples
-
-M = TypeVar("M", bound="ClassMoments")
 
 
 class ClassDistribution(NamedTuple):
@@ -35,7 +35,7 @@ class ClassDistribution(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassMoments(Summary):
-    """Mean and covariance of every class; a class has one row.
+    """Mean and covariance of every class; a client has one row for each of its classes.
 
     Parameters
     ----------
@@ -50,13 +50,20 @@ class ClassMoments(Summary):
 
     @staticmethod
     @abstractmethod
-    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the sum of the weighted outer products of deviations, in this type's size."""
+    def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of the outer products of deviations, in this type's size."""
 
     @staticmethod
     @abstractmethod
     def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
         """Return a covariance of this type's size as a (dim, dim) matrix."""
+
+    def within_clients(self) -> NDArray[np.float64]:
+        """Return the sum of ``(n_kc - 1) Sigma_kc``, in this type's size."""
+        total = np.zeros(self.covariances.shape[1:])
+        for count, covariance in zip(self.counts, self.covariances, strict=True):
+            total += (count - 1) * covariance.astype(np.float64)
+        return total
 
     @property
     def dim(self) -> int:
@@ -70,11 +77,8 @@ class ClassMoments(Summary):
 
     def _check(self) -> None:
         super()._check()
-        check_one_row_per_class(self.classes)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Self]) -> Self:
-        return cls._from_distributions(class_distributions(parts), **cls._clients(parts))
+        if len(self.client_ids) == 1:
+            check_one_row_per_class(self.classes)
 
     @classmethod
     def summarize(
@@ -88,10 +92,8 @@ class ClassMoments(Summary):
             for label in np.unique(coded):
                 members = array[coded == label].astype(np.float64)
                 mean = members.mean(axis=0)
-                scatter = cls.spread(members - mean, np.ones(len(members)))
-                yield ClassDistribution(
-                    label.item(), len(members), mean, scatter / max(1, len(members) - 1)
-                )
+                covariance = cls.spread(members - mean) / max(1, len(members) - 1)
+                yield ClassDistribution(label.item(), len(members), mean, covariance)
 
         return cls._from_distributions(distributions(), client_ids=(client_id,))
 
@@ -109,13 +111,42 @@ class ClassMoments(Summary):
         )
 
 
-def class_distributions(parts: Sequence[M]) -> Iterator[ClassDistribution]:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassCovariances(ClassMoments):
+    """Class means and full covariances, shape (rows, dim, dim); merging pools them by class."""
+
+    kind: ClassVar[str] = "class-covariances"
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "means": ("rows", "dim"),
+        "covariances": ("rows", "dim", "dim"),
+    }
+
+    def _check(self) -> None:
+        super()._check()
+        check_one_row_per_class(self.classes)
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        return cls._from_distributions(class_distributions(parts), **cls._clients(parts))
+
+    @staticmethod
+    def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of outer products, shape (dim, dim)."""
+        return np.asarray(deviations.T @ deviations)
+
+    @staticmethod
+    def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+        """Return the matrix itself."""
+        return covariance
+
+
+def class_distributions(parts: Sequence[ClassCovariances]) -> Iterator[ClassDistribution]:
     """Pool the clients' moments class by class, in the order of the classes (eq. cov_aggregate).
 
     The formula is the paper's, with the means centred before they are squared. One class is in
     memory at a time.
     """
-    rows: defaultdict[int | str, list[tuple[M, int]]] = defaultdict(list)
+    rows: defaultdict[int | str, list[tuple[ClassCovariances, int]]] = defaultdict(list)
     for part in parts:
         for row, label in enumerate(part.classes.tolist()):
             rows[label].append((part, row))
@@ -124,35 +155,14 @@ def class_distributions(parts: Sequence[M]) -> Iterator[ClassDistribution]:
         means = np.array([part.means[row] for part, row in rows[label]], dtype=np.float64)
         samples = int(counts.sum())
         mean = counts @ means / samples
-        scatter = parts[0].spread(means - mean, counts)
+        scatter = ((means - mean) * counts[:, None]).T @ (means - mean)
         for part, row in rows[label]:
             scatter += (part.counts[row] - 1) * part.covariances[row].astype(np.float64)
         yield ClassDistribution(label, samples, mean, scatter / max(1, samples - 1))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassCovariances(ClassMoments):
-    """Class means and full covariances, shape (rows, dim, dim)."""
-
-    kind: ClassVar[str] = "class-covariances"
-    axes: ClassVar[dict[str, tuple[str, ...]]] = {
-        "means": ("rows", "dim"),
-        "covariances": ("rows", "dim", "dim"),
-    }
-
-    @staticmethod
-    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the weighted sum of outer products, shape (dim, dim)."""
-        return np.asarray((deviations * weights[:, None]).T @ deviations, dtype=np.float64)
-
-    @staticmethod
-    def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
-        """Return the matrix itself."""
-        return covariance
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClassVariances(ClassMoments):
+class ClassVariances(ClientRows, ClassMoments):
     """Class means and the diagonals of their covariances, shape (rows, dim)."""
 
     kind: ClassVar[str] = "class-variances"
@@ -162,9 +172,9 @@ class ClassVariances(ClassMoments):
     }
 
     @staticmethod
-    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the weighted sum of squares, shape (dim,)."""
-        return np.asarray(weights @ deviations**2, dtype=np.float64)
+    def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of squares, shape (dim,)."""
+        return np.asarray((deviations**2).sum(axis=0))
 
     @staticmethod
     def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
@@ -173,7 +183,7 @@ class ClassVariances(ClassMoments):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassSphericalVariances(ClassMoments):
+class ClassSphericalVariances(ClientRows, ClassMoments):
     """Class means and the means of the diagonals of their covariances, shape (rows,)."""
 
     kind: ClassVar[str] = "class-spherical-variances"
@@ -183,9 +193,9 @@ class ClassSphericalVariances(ClassMoments):
     }
 
     @staticmethod
-    def spread(deviations: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the weighted sum of mean squares, shape ()."""
-        return np.asarray(weights @ (deviations**2).mean(axis=1), dtype=np.float64)
+    def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of mean squares, shape ()."""
+        return np.asarray((deviations**2).mean(axis=1).sum())
 
     @staticmethod
     def as_matrix(covariance: NDArray[np.float64], dim: int) -> NDArray[np.float64]:

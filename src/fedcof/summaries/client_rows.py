@@ -1,0 +1,49 @@
+"""A statistic of which the server needs every client's rows: merging keeps them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fedcof.errors import SummaryError
+from fedcof.summaries.base import Summary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClientRows(Summary):
+    """Rows in the order of the clients, none merged: all of its arrays have the axis ``rows``."""
+
+    def _check(self) -> None:
+        super()._check()
+        if self.rows_per_client.sum() != len(self.counts):
+            raise SummaryError(
+                "shape",
+                f"rows_per_client must say which of the {len(self.counts)} rows are whose; it says "
+                f"it of {self.rows_per_client.sum()}",
+            )
+
+    def _by_client(self) -> list[tuple[str, slice]]:
+        stops = np.cumsum(self.rows_per_client).tolist()
+        return [
+            (client_id, slice(start, stop))
+            for client_id, start, stop in zip(self.client_ids, [0, *stops[:-1]], stops, strict=True)
+        ]
+
+    @classmethod
+    def _merge(cls, parts: Sequence[Self]) -> Self:
+        pieces = [
+            (client_id, part, rows) for part in parts for client_id, rows in part._by_client()
+        ]
+        pieces.sort(key=lambda piece: piece[0])
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name)[rows] for _, part, rows in pieces])
+            for name in ("classes", "counts", *cls.axes)
+        }
+        return cls(
+            client_ids=tuple(client_id for client_id, _, _ in pieces),
+            rows_per_client=np.array([rows.stop - rows.start for _, _, rows in pieces]),
+            **arrays,
+        )
