@@ -4,7 +4,7 @@ import pytest
 import fedcof
 from fedcof import SummaryError, condition_number, estimate_class_covariances
 from fedcof.numerics import scatter_about_means
-from fedcof.scatter import ClassStatistics
+from fedcof.scatter import ClassStatistics, estimator_bias, within_scatter_bias
 from fedcof.summaries import ClassMeans, summarize
 
 
@@ -76,6 +76,64 @@ class TestTheEstimatorIsUnbiased:
         ]
         average, error = average_estimate(summaries)
         assert (np.abs(average - np.cov(samples.T)) < 5 * error).all()
+
+
+class TestTheBiasWhereClientsDiffer:
+    SHARES = np.array([0.3, 0.3, 0.4])
+    MEANS = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+    COVARIANCES = np.array([SIGMA, 3.0 * SIGMA, np.eye(2)])
+
+    def population(self):
+        """The covariance of a sample of any client."""
+        deviations = self.MEANS - self.SHARES @ self.MEANS
+        between = (deviations * self.SHARES[:, None]).T @ deviations
+        return np.tensordot(self.SHARES, self.COVARIANCES, axes=1) + between
+
+    def test_is_what_the_estimates_average_to_less_the_covariance(self, rng):
+        # Appendix F takes the samples of all clients for one random sample: every sample draws
+        # its client, so the counts are those that are expected.
+        repeats, samples = 1500, 60
+        client = rng.choice(3, p=self.SHARES, size=repeats * samples)
+        roots = np.linalg.cholesky(self.COVARIANCES)
+        noise = rng.normal(size=(repeats * samples, 2, 1))
+        features = self.MEANS[client] + (roots[client] @ noise)[..., 0]
+        labels = np.repeat(np.arange(repeats), samples)
+        summaries = [
+            summarize(features[client == k], labels[client == k], client_id=str(k))
+            for k in range(3)
+        ]
+        average, error = average_estimate(summaries)
+        bias = estimator_bias(samples * self.SHARES, self.MEANS, self.COVARIANCES)
+        assert (np.abs(average - self.population() - bias) < 5 * error).all()
+        assert (np.abs(bias) > 50 * error).all()  # so the means are what the test is about
+
+    def test_is_zero_where_all_clients_are_alike(self):
+        bias = estimator_bias([2, 5, 3], np.ones((3, 2)), np.stack([SIGMA] * 3))
+        np.testing.assert_allclose(bias, 0.0, atol=1e-15)
+
+    def test_of_a_class_with_one_mean_is_all_of_its_covariance(self):
+        np.testing.assert_array_equal(estimator_bias([9], np.ones((1, 2)), [SIGMA]), -SIGMA)
+
+    def test_of_the_within_scatter_is_the_sum_over_classes_with_a_row_a_mean(self, rng):
+        labels = [0, 0, 0, 0, 1, 1]
+        one, other = (
+            fedcof.FedCOFOracle().summarize(rng.normal(size=(6, 2)), labels, client_id=name)
+            for name in "ab"
+        )
+        # The first client sends two means of class 0.
+        sent = [
+            ClassMeans(classes=[0, 0, 1], counts=[2, 2, 2], means=np.ones((3, 2))),
+            ClassMeans(classes=[0, 1], counts=[4, 2], means=np.ones((2, 2))),
+        ]
+        rows = [(one, 0), (one, 0), (other, 0)], [(one, 1), (other, 1)]
+        expected = sum(
+            (sum(counts) - 1)
+            * estimator_bias(
+                counts, [p.means[i] for p, i in drawn], [p.covariances[i] for p, i in drawn]
+            )
+            for counts, drawn in zip([(2, 2, 4), (2, 2)], rows, strict=True)
+        )
+        np.testing.assert_allclose(within_scatter_bias(sent, [one, other]), expected)
 
 
 def test_with_every_sample_its_own_client_the_estimate_is_the_sample_covariance(rng):

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from fedcof.errors import SummaryError
 from fedcof.numerics import GroupSums, add_to_diagonal, rounding, scatter_about_means
-from fedcof.summaries import ClassMeans, merge, ordered
+from fedcof.summaries import ClassCovariances, ClassMeans, merge, ordered
 from fedcof.summaries.samples import check_samples
 
 ScatterParts = Literal["within", "between", "both"]
@@ -197,6 +197,65 @@ def condition_number(scatter: NDArray[np.float64]) -> float:
     values = linalg.eigvalsh(scatter)
     positive = values[values > rounding(values[-1], len(values))]
     return float(positive[-1] / positive[0]) if len(positive) else float("nan")
+
+
+def estimator_bias(
+    counts: ArrayLike, means: ArrayLike, covariances: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the bias of a class's estimated covariance where its clients differ (appendix F).
+
+    With ``Sigma`` and ``mu`` of the class over all clients, each weighted by its count, it is ``sum
+    (Sigma_k - Sigma) / (K - 1)`` and the sum of ``n_k (mu_k - mu)(mu_k - mu)^T`` over ``K - 1``. It
+    is 0 where all clients are alike. Under shift the second sum grows with the counts: more samples
+    a mean make it worse, more means a client better.
+
+    Parameters
+    ----------
+    counts : array_like, shape (means,)
+        The samples behind each mean, n_k, or how many are expected.
+    means : array_like of float, shape (means, dim)
+        The means of the populations that these samples are drawn from, mu_k.
+    covariances : array_like of float, shape (means, dim, dim)
+        Their covariances, Sigma_k.
+
+    Returns
+    -------
+    ndarray of float64, shape (dim, dim)
+        Of a class with one mean, which is not estimated, all of its covariance with a minus.
+    """
+    sizes, mu_k, sigma_k = (np.asarray(a, np.float64) for a in (counts, means, covariances))
+    total, num_means = sizes.sum(), len(sizes)
+    deviations = mu_k - sizes @ mu_k / total
+    between = (deviations * sizes[:, None]).T @ deviations
+    sigma = (np.tensordot(sizes, sigma_k, axes=1) + between) / total
+    if num_means == 1:
+        return np.asarray(-sigma)
+    return np.asarray((sigma_k.sum(axis=0) - num_means * sigma + between) / (num_means - 1))
+
+
+def within_scatter_bias(
+    sent: Sequence[ClassMeans], populations: Sequence[ClassCovariances]
+) -> NDArray[np.float64]:
+    """Return what the bias adds to G_with: the sum of ``(N_c - 1)`` times that of every class.
+
+    Parameters
+    ----------
+    sent : sequence of ClassMeans
+        What each client sends, for the counts behind its means.
+    populations : sequence of ClassCovariances
+        The true moments of each client's classes, in the order of `sent`.
+    """
+    bias = np.zeros((sent[0].dim, sent[0].dim))
+    for label in np.unique(np.concatenate([part.classes for part in sent])):
+        drawn = [
+            (count, moments.means[row], moments.covariances[row])
+            for part, moments in zip(sent, populations, strict=True)
+            for count in part.counts[part.classes == label]
+            for row in np.flatnonzero(moments.classes == label)
+        ]
+        counts, means, covariances = zip(*drawn, strict=True)
+        bias += (sum(counts) - 1) * estimator_bias(counts, means, covariances)
+    return bias
 
 
 def estimate_class_covariances(

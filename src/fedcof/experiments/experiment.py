@@ -242,6 +242,9 @@ METRICS = {
     "num_means": Metric("means M", 1.0, ",.0f"),
     "seconds": Metric("seconds", 1.0, ",.1f"),
     "means_received": Metric("means received per class", 1.0, ".1f"),
+    "bias_ratio": Metric("bias / G_with", 1.0, ".1f"),
+    "predicted_loss": Metric("loss that the bias predicts (points)", 0.01, ".1f"),
+    "directions_cut": Metric("directions cut", 1.0, ",.0f"),
     "condition_within": Metric("condition of G_with", 1.0, ".1e"),
     "condition_between": Metric("condition of G_btw", 1.0, ".1e"),
 }

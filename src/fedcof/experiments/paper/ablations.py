@@ -1,9 +1,10 @@
 """One thing changed at a time: clients, heterogeneity, means a client, shrinkage, noise."""
 
 from fedcof.data import Dirichlet
-from fedcof.experiments.experiment import Experiment, Paper
+from fedcof.experiments.experiment import Experiment
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET, cells, grid
+from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET, grid
+from fedcof.experiments.paper.published import published
 from fedcof.methods import FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
 
 _GAMMAS = (0.0, 0.01, 0.1, 1.0, 10.0)
@@ -20,39 +21,11 @@ shrinkage = Experiment(
             one_round(*(FedCOF(gamma) for gamma in _GAMMAS)),
         ),
     ),
-    paper=(
-        cells(
-            "accuracy",
-            {
-                0.0: (36.53, 51.08),
-                0.01: (36.98, 51.07),
-                0.1: (36.96, 51.81),
-                1.0: (37.25, 53.57),
-                10.0: (36.07, 53.50),
-            },
-            ("imagenet-r", "cub200"),
-            lines="shrinkage",
-        ),
-    ),
+    paper=published("table_shrinkage"),
     figure="curves",
     x="shrinkage",
     lines="dataset",
 )
-
-_SEVERE = {
-    "imagenet-r": (
-        (38.4, 37.3, 36.4, 33.5),
-        (38.2, 37.8, 37.4, 35.9),
-        (38.1, 37.5, 37.5, 36.7),
-        (38.3, 37.7, 38.2, 37.4),
-    ),
-    "cars": (
-        (45.0, 44.5, 43.1, 39.9),
-        (44.9, 44.5, 43.8, 42.5),
-        (44.9, 44.7, 44.2, 43.2),
-        (45.1, 44.9, 44.4, 43.6),
-    ),
-}
 
 severe = Experiment(
     name="table_severe",
@@ -66,18 +39,7 @@ severe = Experiment(
         ),
     ),
     metrics=("accuracy", "means_received"),
-    paper=(
-        Paper(
-            "accuracy",
-            ("dataset", "backbone", "means_per_class", "alpha"),
-            {
-                (dataset, SQUEEZENET, means, alpha): value
-                for dataset, rows in _SEVERE.items()
-                for means, row in enumerate(rows, start=1)
-                for alpha, value in zip(_ALPHAS, row, strict=True)
-            },
-        ),
-    ),
+    paper=published("table_severe"),
     figure="curves",
     x="alpha",
     lines="means_per_class",
@@ -95,22 +57,7 @@ imbalance = Experiment(
         ),
     ),
     metrics=("means_received",),
-    paper=(
-        Paper(
-            "means_received",
-            ("dataset", "alpha"),
-            {
-                ("imagenet-r", 0.5): 36.1,
-                ("imagenet-r", 0.1): 17.4,
-                ("imagenet-r", 0.05): 11.7,
-                ("imagenet-r", 0.01): 4.0,
-                ("cars", 0.5): 24.5,
-                ("cars", 0.1): 13.4,
-                ("cars", 0.05): 9.6,
-                ("cars", 0.01): 3.6,
-            },
-        ),
-    ),
+    paper=published("table_imbalance"),
 )
 
 clients = Experiment(
@@ -178,18 +125,7 @@ several_means_imagenet_r = Experiment(
         ),
     ),
     metrics=("accuracy", "means_received"),
-    paper=(
-        Paper(
-            "accuracy",
-            ("dataset", "backbone", "clients", "means_per_class"),
-            {
-                ("imagenet-r", SQUEEZENET, 10, 1): 33.1,
-                ("imagenet-r", SQUEEZENET, 10, 4): 37.0,
-                ("imagenet-r", SQUEEZENET, 50, 1): 37.4,
-                ("imagenet-r", SQUEEZENET, 50, 4): 37.8,
-            },
-        ),
-    ),
+    paper=published("add-ablation-left"),
     figure="curves",
     x="clients",
     lines="means_per_class",

@@ -1,10 +1,10 @@
 """What the paper's experiments have in common."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedcof.data import ByColumn, Dealing, Dirichlet
-from fedcof.experiments.experiment import Paper, Procedure, SettingGrid
+from fedcof.experiments.experiment import Procedure, SettingGrid
 from fedcof.experiments.one_round import one_round
 from fedcof.methods import FedCOF, FedCOFOracle, Method
 
@@ -17,8 +17,9 @@ FOUR_SETS = ("cifar100", "imagenet-r", "cub200", "cars")
 INAT = "inat-users-120k"
 
 SHRINKAGES = (0.1, 1.0)
-"""The paper takes 1 for SqueezeNet and ViT, 0.1 for MobileNetV2. The best shrinkage depends on the
-scale of the features, and so on the weights: both are run, with the paper's number beside both."""
+"""The paper takes 1 for SqueezeNet and ViT-B/16, 0.1 for MobileNetV2. The best shrinkage depends on
+the scale of the features, and so on the weights: both are run, and the paper's number stands beside
+the one that it took."""
 
 FEDCOF = tuple(FedCOF(shrinkage) for shrinkage in SHRINKAGES)
 ORACLE = tuple(FedCOFOracle(shrinkage) for shrinkage in SHRINKAGES)
@@ -39,23 +40,3 @@ def heterogeneous(
     dirichlet = SettingGrid(FOUR_SETS, backbones, (PAPERS_CLIENTS,), procedures)
     users = SettingGrid((INAT,), backbones, (ByColumn("user"),), procedures)
     return (dirichlet, users) if inat else (dirichlet,)
-
-
-def cells(
-    metric: str,
-    table: Mapping[Any, tuple[Any, ...]],
-    datasets: Sequence[str],
-    backbone: str = SQUEEZENET,
-    *,
-    lines: str = "method",
-) -> Paper:
-    """Return a table with a column a data set, and a line a value of the setting's column."""
-    return Paper(
-        metric,
-        ("dataset", "backbone", lines),
-        {
-            (dataset, backbone, line): cell
-            for line, row in table.items()
-            for dataset, cell in zip(datasets, row, strict=True)
-        },
-    )

@@ -12,7 +12,8 @@ from typing import Any
 from fedcof.data import ByColumn
 from fedcof.experiments.experiment import Experiment
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, FOUR_SETS, INAT, SQUEEZENET, VIT, cells, grid
+from fedcof.experiments.paper.common import FEDCOF, FOUR_SETS, INAT, SQUEEZENET, VIT, grid
+from fedcof.experiments.paper.published import published
 from fedcof.experiments.training_procedure import Training
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.training import TrainingSettings
@@ -68,17 +69,6 @@ def _random(rounds: int) -> list[Training]:
     ]
 
 
-_FT_SQNET = {
-    "fedavg": ((30.0, 0.6), (24.9, 1.6), (30.3, 6.7)),
-    "fedadam": ((38.8, 0.6), (41.8, 0.6), (46.4, 0.8)),
-    "fedncm": ((23.8, 0.1), (19.8, 0.2), (37.8, 0.3)),
-    "fed3r": ((37.6, 0.2), (39.9, 0.2), (50.4, 0.3)),
-    "fedcof": ((37.8, 0.4), (44.0, 0.3), (53.7, 0.3)),
-    "fedncm+fedadam": ((44.7, 0.1), (48.7, 0.2), (50.2, 0.2)),
-    "fed3r+fedadam": ((45.9, 0.3), (47.4, 0.4), (51.2, 0.3)),
-    "fedcof+fedadam": ((46.0, 0.4), (49.6, 0.6), (55.7, 0.4)),
-}
-
 table_ft_sqnet = Experiment(
     name="table_ft_sqnet",
     title="Fine-tuning SqueezeNet from heads and from a random one",
@@ -86,7 +76,7 @@ table_ft_sqnet = Experiment(
         grid((dataset,), SQUEEZENET, (*_random(100), *_FREE, *_tuned(dataset, _STARTS, {"": 100})))
         for dataset in _THREE
     ),
-    paper=(cells("accuracy", _FT_SQNET, _THREE),),
+    paper=published("table_ft_sqnet"),
     metrics=_METRICS,
     seeds=3,
 )
@@ -98,13 +88,22 @@ fig_ft = Experiment(
         grid(
             (dataset,),
             SQUEEZENET,
-            (*_random(200), *_tuned(dataset, _STARTS, {"": 100, "fedncm": 200})),
+            (
+                *_random(200),
+                *_tuned(dataset, _STARTS, {"": 100, "fedncm": 200}),
+                *(_finetune(start, _fedavg(1e-3, 100)) for start in _STARTS),
+            ),
         )
         for dataset in _THREE
     ),
     metrics=_METRICS,
     figure="rounds",
     seeds=3,
+    notes=(
+        "FedAvg after a training-free head is in the figure's caption, its learning rate of 0.001 "
+        "in the README of the authors' code; its rounds are those of FedAdam after Fed3R and "
+        "FedCOF.",
+    ),
 )
 
 ccvr_table2 = Experiment(
@@ -114,16 +113,7 @@ ccvr_table2 = Experiment(
         grid((dataset,), SQUEEZENET, _tuned(dataset, (CCVR(), *_STARTS), {"": 100}))
         for dataset in _THREE
     ),
-    paper=(
-        cells(
-            "accuracy",
-            {
-                "ccvr+fedadam": ((44.6, 0.3), (47.9, 0.1), (51.5, 0.2)),
-                **{name: row for name, row in _FT_SQNET.items() if name.endswith("+fedadam")},
-            },
-            _THREE,
-        ),
-    ),
+    paper=published("ccvr-table2"),
     seeds=3,
     notes=("The paper gives no learning rates for CCVR: those of Fed3R and FedCOF are taken.",),
 )
@@ -151,28 +141,7 @@ table_lp2 = Experiment(
         grid(_LP_SETS[:4], SQUEEZENET, (_PROBED[0], *_FREE)),
         grid((INAT,), SQUEEZENET, (_PROBED_USERS[0], *_FREE), _USERS),
     ),
-    paper=(
-        cells(
-            "accuracy",
-            {
-                "fedavg-lp": ((59.9, 0.2), (37.8, 0.3), (46.8, 0.8), (33.1, 0.1), (28.0, 0.6)),
-                "fedncm": ((41.5, 0.1), (23.8, 0.1), (37.8, 0.3), (19.8, 0.2), (21.2, 0.1)),
-                "fed3r": ((56.9, 0.1), (37.6, 0.2), (50.4, 0.3), (39.9, 0.2), (32.1, 0.1)),
-                "fedcof": ((56.1, 0.2), (37.8, 0.4), (53.7, 0.3), (44.0, 0.3), (32.5, 0.1)),
-            },
-            _LP_SETS,
-        ),
-        cells(
-            "formula_bytes",
-            {
-                "fedavg-lp": (2458, 4916, 4916, 4817, 1.6e6),
-                "fedncm": (5.9, 7.1, 4.8, 5.4, 111.8),
-                "fed3r": (110.2, 111.9, 109.6, 110.2, 9837.3),
-                "fedcof": (5.9, 7.1, 4.8, 5.4, 111.8),
-            },
-            _LP_SETS,
-        ),
-    ),
+    paper=published("table_lp2"),
     metrics=_METRICS,
     seeds=5,
     notes=(_SCALE,),
@@ -215,28 +184,7 @@ table_pretraining = Experiment(
             ),
         ),
     ),
-    paper=(
-        cells(
-            "accuracy",
-            {
-                f"fedavg{_SCRATCH}": (37.3, 23.9),
-                f"fedadam{_SCRATCH}": (60.5, 44.3),
-                "fedavg": (84.7, 56.7),
-                "fedadam": (85.5, 62.5),
-            },
-            ("cifar10", "cifar100"),
-        ),
-        cells(
-            "formula_bytes",
-            {
-                f"fedavg{_SCRATCH}": (74840, 79248),
-                f"fedadam{_SCRATCH}": (74840, 79248),
-                "fedavg": (37420, 39624),
-                "fedadam": (37420, 39624),
-            },
-            ("cifar10", "cifar100"),
-        ),
-    ),
+    paper=published("table_pre-training"),
     metrics=_METRICS,
     seeds=1,
     notes=(
@@ -262,38 +210,7 @@ table_ft = Experiment(
             ),
         ),
     ),
-    paper=(
-        cells(
-            "accuracy",
-            {
-                "fedavg": (67.7, 56.0),
-                "fedadam": (74.4, 57.1),
-                "fedncm": (53.8, 37.2),
-                "fed3r": (63.5, 45.9),
-                "fedcof": (63.3, 46.4),
-                "fedncm+fedadam": (75.7, 60.3),
-                "fed3r+fedadam": (76.8, 60.6),
-                "fedcof+fedadam": (76.9, 62.2),
-            },
-            ("cifar100", "imagenet-r"),
-            RESNET,
-        ),
-        cells(
-            "formula_bytes",
-            {
-                "fedavg": (538e3, 541e3),
-                "fedadam": (538e3, 541e3),
-                "fedncm": (5.9, 7.1),
-                "fed3r": (110.2, 111.9),
-                "fedcof": (5.9, 7.1),
-                "fedncm+fedadam": (269e3, 271e3),
-                "fed3r+fedadam": (269e3, 271e3),
-                "fedcof+fedadam": (269e3, 271e3),
-            },
-            ("cifar100", "imagenet-r"),
-            RESNET,
-        ),
-    ),
+    paper=published("table_ft"),
     metrics=_METRICS,
     seeds=1,
     notes=(
@@ -334,30 +251,7 @@ pfpt_table = Experiment(
             ),
         ),
     ),
-    paper=(
-        cells(
-            "accuracy",
-            {
-                "fedavg-pt": ((74.5, 0.5), (47.6, 1.3), (37.0, 2.0), (13.6, 1.7)),
-                "fedprox-pt": ((73.6, 0.4), (47.9, 0.5), (38.5, 0.8), (13.7, 1.5)),
-                "pfpt": ((75.1, 0.5), (50.7, 0.2), (38.6, 0.9), (12.9, 1.1)),
-                "fedcof": ((75.3, 0.1), (54.9, 0.2), (65.0, 0.1), (50.4, 0.1)),
-            },
-            FOUR_SETS,
-            VIT_32,
-        ),
-        cells(
-            "formula_bytes",
-            {
-                "fedavg-pt": (884.7, 1622.0, 1622.0, 1592.5),
-                "fedprox-pt": (884.7, 1622.0, 1622.0, 1592.5),
-                "pfpt": (846.5, 1794.4, 1765.5, 1736.1),
-                "fedcof": (8.9, 10.7, 7.2, 8.1),
-            },
-            FOUR_SETS,
-            VIT_32,
-        ),
-    ),
+    paper=published("pfpt-table"),
     metrics=_METRICS,
     seeds=3,
     notes=(
