@@ -67,9 +67,10 @@ def test_a_camera_rotation_is_applied():
     assert read_image(encode(wide, "JPEG", exif=exif)).shape == (4, 2, 3)
 
 
-def test_the_first_frame_of_an_animation_is_taken():
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])
+def test_the_first_frame_of_an_animation_or_a_stack_is_taken(kind):
     frames = [Image.new("RGB", (1, 1), color) for color in ("red", "blue")]
-    content = encode(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    content = encode(frames[0], kind, save_all=True, append_images=frames[1:])
     assert tuple(read_image(content)[0, 0]) == (255, 0, 0)
 
 
@@ -100,6 +101,7 @@ def test_pixel_arrays_become_rgb(pixels, rgb):
     ids=["channels-first", "grey-channel-first", "1-d", "empty", "complex", "text"],
 )
 def test_an_array_that_is_no_image_says_why(pixels, message):
+    assert content_hash(pixels)
     with pytest.raises(UnreadableImageError, match=message):
         read_image(pixels)
 

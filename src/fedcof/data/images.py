@@ -168,10 +168,6 @@ def content_hash(source: ImageSource) -> bytes:
     if isinstance(source, Windowed):
         digest.update(READING + np.array(source.window.ends, "<f8").tobytes())
         digest.update(content_hash(source.source))
-    elif isinstance(content, np.ndarray):
-        digest.update(f"{content.dtype.str}{content.shape}".encode())
-        digest.update(b"" if content.dtype in (np.uint8, np.bool_) else READING)
-        digest.update(np.ascontiguousarray(content).data)
     else:
         try:
             _update(digest, content)
@@ -181,7 +177,12 @@ def content_hash(source: ImageSource) -> bytes:
 
 
 def _update(digest: Any, content: Any) -> None:
-    """Add to a digest what an image is in a file, as bytes or in Pillow."""
+    """Add to a digest what an image is in a file, as bytes, in an array or in Pillow."""
+    if isinstance(content, np.ndarray):
+        digest.update(f"{content.dtype.str}{content.shape}".encode())
+        digest.update(b"" if content.dtype in (np.uint8, np.bool_) else READING)
+        digest.update(np.ascontiguousarray(content).data)
+        return
     if isinstance(content, Image.Image):
         known = (content.mode, content.size, content.getexif().get(ROTATION), content.getpalette())
         digest.update(repr((*known, content.info.get("transparency"))).encode())
