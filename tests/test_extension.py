@@ -236,7 +236,8 @@ def test_experiment_with_its_cache_resumed_and_its_report(tmp_path, monkeypatch)
         one_round,
         run,
     )
-    from fedcof.report.page import render
+    from fedcof.report.page import as_page
+    from fedcof.report.sections import gather
     from fedcof.report.tables import tabulate
 
     features, labels = (np.concatenate(part) for part in zip(*make_clients().values(), strict=True))
@@ -255,7 +256,7 @@ def test_experiment_with_its_cache_resumed_and_its_report(tmp_path, monkeypatch)
         "toy, rank 3, share 0.1",
     ]
     monkeypatch.setitem(EXPERIMENTS, "toys", experiment)
-    assert "rank 3, share 0.1" in render([tmp_path], "Toys")
+    assert "rank 3, share 0.1" in as_page(gather([tmp_path]), "Toys")
 
 
 @pytest.mark.slow

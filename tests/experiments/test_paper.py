@@ -152,6 +152,12 @@ def test_other_data_set_takes_the_first_grid_and_the_backbone_asked_for():
     assert {one.dealing for one in experiment.settings()} == {Dirichlet(100, 0.1)}
 
 
+def test_table_of_features_is_run_once_whatever_the_backbones():
+    experiment = get_experiment("table1").on("table:embeddings.npz", None)
+    assert {one.backbone for one in experiment.settings()} == {""}
+    assert len(experiment.settings()) == 6
+
+
 def test_data_set_of_the_paper_keeps_its_own_partition():
     [dealing] = {
         one.dealing for one in get_experiment("table1").on("inat-users-120k", None).settings()

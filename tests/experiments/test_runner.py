@@ -199,6 +199,7 @@ def test_class_counts_of_the_first_clients_are_kept(features, results):
     run(experiment((FedNCM(),)), results, lambda *_: features, seeds=1)
     [counts] = results.histograms().values()
     assert sum(sum(held.values()) for held in counts.values()) == 240
+    assert {name for held in counts.values() for name in held} == set(features.train.classes)
 
 
 def test_same_seed_gives_the_same_rows(features, tmp_path):

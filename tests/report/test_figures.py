@@ -1,28 +1,38 @@
 import io
+import math
 import re
 import warnings
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.colors import to_hex
 
 from fedcof.report.figures import (
-    SERIES,
     Curve,
     Point,
     accuracy_vs_communication,
     class_histograms,
     curves,
     rounds,
+    save_pdf,
 )
+from fedcof.report.styles import method_style
 from fedcof.report.svg import inline_svg
 
-POINTS = [Point("FedNCM", 5.9, 41.2, 0.1, (5.9, 41.5)), Point("Fed3R", 110.7, 53.0)]
+POINTS = [
+    Point("FedNCM", 5.9, 41.2, 0.1, (5.9, 41.5), "fedncm"),
+    Point("Fed3R", 110.7, 53.0, method="fed3r"),
+]
 LINES = [Curve("α: 0.1", [0.0, 0.1, 1.0], [50, 55, 54], [1, 0, 1], {0.1: 56.0})]
+TRAINED = Curve(
+    "FedCOF + FedAdam", [1, 2, 3, 4], [40, 50, 55, 57], [1] * 4, {}, "fedcof+fedadam", 2
+)
 FIGURES = {
     "communication": lambda: accuracy_vs_communication(POINTS, "title"),
     "curves": lambda: curves(LINES, "shrinkage", log=True),
-    "rounds": lambda: rounds([Curve("FedCOF", [1, 2, 3], [40, 50, 55], [1, 1, 0])]),
-    "clients": lambda: class_histograms({"00": {"0": 5, "2": 1}, "01": {"1": 9}}, 3),
+    "rounds": lambda: rounds([TRAINED, TRAINED._replace(training_free=0)]),
+    "sent": lambda: rounds([TRAINED], sent=True),
+    "clients": lambda: class_histograms({"00": {"γ-ray": 5, "cat": 1}, "01": {"dog": 9}}),
 }
 
 
@@ -46,13 +56,23 @@ def test_ids_are_the_figures_own_and_every_reference_is_met():
     assert {a or b for a, b in referred} <= set(ids)
 
 
-@pytest.mark.parametrize("make", FIGURES.values(), ids=FIGURES)
-def test_same_figure_gives_the_same_bytes(make):
+def test_same_figure_gives_the_same_bytes(tmp_path):
+    make = FIGURES["rounds"]
     assert inline_svg(make(), "a", "") == inline_svg(make(), "a", "")
-    pdfs = [io.BytesIO(), io.BytesIO()]
-    for pdf in pdfs:
-        make().savefig(pdf, format="pdf", metadata={"CreationDate": None})
-    assert pdfs[0].getvalue() == pdfs[1].getvalue()
+    for name in "ab":
+        save_pdf(make(), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_pdf_embeds_truetype_fonts(tmp_path):
+    # Venues refuse fonts of Type 3, which are matplotlib's default.
+    figure, plain = FIGURES["curves"](), io.BytesIO()
+    figure.savefig(plain, format="pdf")
+    assert b"/Type3" in plain.getvalue()
+    save_pdf(figure, tmp_path / "figure.pdf")
+    pdf = (tmp_path / "figure.pdf").read_bytes()
+    assert b"/Type3" not in pdf
+    assert b"/FontFile2" in pdf
 
 
 def test_communication_is_on_a_log_axis_with_the_papers_mark_hollow():
@@ -62,10 +82,23 @@ def test_communication_is_on_a_log_axis_with_the_papers_mark_hollow():
     assert [line.get_xydata().tolist() for line in hollow] == [[[5.9, 41.5]]]
 
 
+def test_method_is_drawn_alike_whatever_stands_beside_it():
+    alone, beside = (
+        accuracy_vs_communication(points).axes[0] for points in (POINTS[1:], POINTS[::-1])
+    )
+    lines = alone.lines[0], beside.lines[-1], rounds([TRAINED]).axes[0].lines[0]
+    styles = [(to_hex(line.get_color()), line.get_marker()) for line in lines]
+    assert styles == [method_style(name) for name in ("fed3r", "fed3r", "fedcof")]
+
+
 def test_band_is_one_deviation_wide():
     axes = curves(LINES, "x").axes[0]
     extent = axes.collections[0].get_paths()[0].get_extents()
     assert (extent.y0, extent.y1) == (49, 55)
+
+
+def test_one_seed_has_no_band():
+    assert not curves([LINES[0]._replace(deviation=[math.nan] * 3)], "x").axes[0].collections
 
 
 def test_shrinkage_of_zero_has_a_place_on_a_log_axis():
@@ -75,7 +108,25 @@ def test_shrinkage_of_zero_has_a_place_on_a_log_axis():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "0.1", "1"]
 
 
-def test_more_lines_than_colours_start_again():
-    many = [Curve(str(index), [0, 1], [0, 1], [0, 0]) for index in range(len(SERIES) + 1)]
-    lines = curves(many, "x").axes[0].lines
-    assert lines[0].get_color() == lines[len(SERIES)].get_color()
+def test_rounds_before_training_are_dotted_and_a_star_is_where_it_starts():
+    solid, dotted, star = rounds([TRAINED]).axes[0].lines
+    assert solid.get_xdata().tolist() == [2, 3, 4]
+    assert (dotted.get_linestyle(), dotted.get_xdata().tolist()) == (":", [1, 2])
+    assert (star.get_marker(), star.get_xydata().tolist()) == ("*", [[2, 50]])
+
+
+def test_participation_without_training_is_one_line_with_markers():
+    (line,) = rounds([TRAINED._replace(training_free=0)]).axes[0].lines
+    assert line.get_xdata().tolist() == [1, 2, 3, 4]
+    assert line.get_marker() not in ("", "None")
+
+
+def test_classes_are_called_by_their_names_and_numbers_go_as_numbers():
+    counts = {"00": {"dog": 1, "10": 2}, "01": {"9": 3, "Cat": 1}}
+    axes = class_histograms(counts).axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["9", "10", "Cat", "dog"]
+
+
+def test_too_many_classes_to_name_are_counted():
+    counts = {"00": {f"class {index:03}": 1 for index in range(100)}}
+    assert class_histograms(counts).axes[0].get_ylabel() == "100 classes, class 000 to class 099"

@@ -53,7 +53,7 @@ def test_page_needs_nothing_from_elsewhere(text):
 
 def test_tables_can_be_read_by_ear_and_scrolled_by_key(text):
     page = Page(text)
-    assert len(page.all("table")) == len(page.all("caption")) == len(SECTIONS) - 1
+    assert len(page.all("table")) == len(page.all("caption")) == len(SECTIONS)  # rounds have two
     regions = [attrs for attrs in page.all("div") if attrs.get("role") == "region"]
     assert all(attrs["tabindex"] == "0" for attrs in regions)
     assert {attrs.get("scope") for attrs in page.all("th")} == {"col", "row"}
@@ -64,6 +64,30 @@ def test_figures_say_in_words_what_they_show(text):
     figures = [attrs for attrs in page.all("svg") if attrs["role"] == "img"]
     assert len(figures) == len(page.all("figcaption")) >= 4
     assert all(attrs["aria-label"] for attrs in figures)
+
+
+def test_navigation_has_titles_and_not_ids(text):
+    links = re.findall(r'<li><a href="#[^"]*">([^<]*)</a>', text)
+    assert "Shrinkage from 0 to 10" in links
+    assert not SECTIONS & set(links)
+
+
+def test_figures_come_with_their_data(text):
+    downloads = [attrs for attrs in Page(text).all("a") if "download" in attrs]
+    assert len(downloads) == text.count("<figcaption>")
+    assert downloads[0]["href"].startswith("data:text/csv;charset=utf-8,method%2Csent_mb%2C")
+
+
+def test_own_data_is_called_by_its_name_and_nothing_is_said_of_a_paper(text):
+    assert "<h1>FedCOF on images</h1>" in re.sub(r"images\d+", "images", text)
+    titles = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
+    assert "accuracy (%)" in titles
+    assert "paper" not in titles
+    assert "paper" not in text.lower()
+
+
+def test_classes_have_their_names(text):
+    assert {"blue", "green", "red"} <= set(re.findall(r">(\w+)</text>", text))
 
 
 def test_no_id_is_there_twice(text):
@@ -83,8 +107,10 @@ def test_same_runs_give_the_same_page(runs, text, tmp_path):
 def test_files_for_a_paper(runs, tmp_path):
     report(runs, tmp_path, "--paper")
     names = {path.name for path in (tmp_path / "paper").iterdir()}
-    assert {"table1.tex", "table1-0.pdf", "table_shrinkage-0.pdf"} <= names
-    assert (tmp_path / "paper" / "table1-0.pdf").read_bytes().startswith(b"%PDF")
+    assert {"table1.tex", "table1-0.pdf", "table1-0.csv", "table_shrinkage-0.pdf"} <= names
+    pdfs = [path.read_bytes() for path in (tmp_path / "paper").glob("*.pdf")]
+    assert all(pdf.startswith(b"%PDF") and b"/Type3" not in pdf for pdf in pdfs)
+    assert (tmp_path / "paper" / "table1-0.csv").read_text().startswith("method,sent_mb,accuracy,")
 
 
 def test_name_of_a_data_set_cannot_bring_markup_into_the_page(runs, tmp_path):

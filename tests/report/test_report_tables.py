@@ -1,37 +1,15 @@
 import pytest
+from tiny_experiments import EXPERIMENT, rows_of
 
-from fedcof import Fed3R, FedCOF, FedNCM
+from fedcof import Fed3R
 from fedcof.data import Dirichlet
-from fedcof.experiments import EXPERIMENTS, Experiment, Paper, Row, SettingGrid, one_round
-from fedcof.report.latex import as_latex
-from fedcof.report.tables import label_title, method_title, number, signed, tabulate
-
-EXPERIMENT = Experiment(
-    "tiny",
-    "A title with 5 % & more",
-    (
-        SettingGrid(
-            ("one", "two"), ("net",), (Dirichlet(3, 0.1),), one_round(FedNCM(), FedCOF(0.1))
-        ),
-    ),
-    metrics=("accuracy", "formula_bytes"),
-    paper=(Paper("accuracy", ("dataset", "method"), {("one", "fedcof"): (50.0, 0.5)}),),
-)
+from fedcof.experiments import Experiment, SettingGrid, one_round
+from fedcof.report.tables import Value, by_place, compared, ours, papers, tabulate
 
 
 @pytest.fixture
 def table():
-    rows = [
-        Row(
-            "tiny",
-            seed,
-            setting.columns(),
-            {"accuracy": 0.40 + 0.02 * seed, "formula_bytes": 2_500_000},
-        )
-        for setting in EXPERIMENT.settings()
-        for seed in (0, 1)
-    ]
-    return tabulate(EXPERIMENT, rows)
+    return tabulate(EXPERIMENT, rows_of(EXPERIMENT, seeds=2))
 
 
 def test_seeds_become_mean_and_sample_deviation(table):
@@ -66,65 +44,41 @@ def test_cells_say_a_dash_where_the_paper_says_nothing(table):
     assert table.cells(table.lines[1])[2:5] == ["41.0 ± 1.4", "50.0 ± 0.5", "−9.0"]
 
 
+def test_own_data_beside_the_papers_has_no_column_of_the_paper():
+    with_paper, own = by_place(EXPERIMENT, rows_of(EXPERIMENT))
+    assert "paper" in with_paper.titles()
+    assert own.titles() == ["method", "accuracy (%)", "sent (MB)"]
+
+
 def test_one_seed_has_no_deviation():
-    setting = EXPERIMENT.settings()[0].columns()
-    table = tabulate(EXPERIMENT, [Row("tiny", 0, setting, {"accuracy": 0.5, "formula_bytes": 0})])
+    table = tabulate(EXPERIMENT, rows_of(EXPERIMENT))
     assert table.lines[0].values["accuracy"].deviation is None
-    assert table.cells(table.lines[0])[-2:] == ["50.0", "0.0"]
+    assert table.cells(table.lines[0])[-1] == "2.5"
 
 
 def test_lines_that_would_read_alike_say_in_what_they_differ():
     grid = SettingGrid(("one",), ("net",), (Dirichlet(3, 0.1),), one_round(Fed3R(0.1), Fed3R(1.0)))
     experiment = Experiment("ridges", "", (grid,))
-    rows = [
-        Row("ridges", 0, setting.columns(), {"accuracy": 0.5}) for setting in experiment.settings()
-    ]
-    methods = [line.shown["method"] for line in tabulate(experiment, rows).lines]
+    methods = [line.shown["method"] for line in tabulate(experiment, rows_of(experiment)).lines]
     assert methods == ["Fed3R, ridge 0.1", "Fed3R, ridge 1.0"]
 
 
-def test_method_says_what_tells_it_from_its_neighbours():
-    setting = {"method": "fedcof", "shrinkage": 0.1, "scatter": "both", "means_per_class": 2}
-    assert method_title(setting) == "FedCOF, γ 0.1, G_btw + G_with, 2 means"
-    assert method_title({"method": "my-own"}) == "my-own"
+def test_participation_is_said_where_some_took_part_in_rounds():
+    rows = rows_of(EXPERIMENT)
+    rows[1].setting["participation"] = 0.3
+    assert tabulate(EXPERIMENT, rows).common.endswith("30 % of the clients a round")
 
 
 @pytest.mark.parametrize(
-    ("label", "title"),
+    ("value", "metric", "texts"),
     [
-        ("fedcof+fedavg-lp", "FedCOF + FedAvg-LP"),
-        ("fedcof-oracle+fedadam", "FedCOF oracle + FedAdam"),
-        ("fedprox-pt", "FedProx-PT"),
-        ("fedavg (not pre-trained)", "FedAvg (not pre-trained)"),
-        ("my-own+pfpt", "my-own + PFPT"),
+        (Value(3015.26, None, 3000.0, None), "formula_bytes", ("3,015.3", "3,000.0", "+15.3")),
+        (Value(0.0104, 0.001, None, None), "formula_bytes", ("0.010 ± 0.001", "–", "–")),
+        (Value(41.04, None, 41.2, 0.1), "accuracy", ("41.0", "41.2 ± 0.1", "−0.2")),
+        # A difference of condition numbers that are orders of magnitude apart says nothing.
+        (Value(1.7e5, None, 6.3e3, None), "condition_within", ("1.7e+05", "6.3e+03", "× 27")),
+        (None, "accuracy", ("–", "–", "–")),
     ],
 )
-def test_run_of_training_is_named_by_where_it_starts_and_what_it_trains(label, title):
-    assert method_title({"method": label}) == title
-
-
-def test_every_method_of_the_paper_has_a_title():
-    settings = [one.columns() for known in EXPERIMENTS.values() for one in known.settings()]
-    labels = {setting["method"] for setting in settings}
-    assert [label for label in labels if label_title(label)[0].islower()] == []
-
-
-def test_numbers_have_the_papers_digits():
-    assert number(3015.26, "formula_bytes") == "3,015.3"
-    assert number(6.3e3, "condition_within") == "6.3e+03"
-    assert signed(0.25, "accuracy") == "+0.2"
-    assert signed(None, "accuracy") == "–"
-
-
-def test_latex_escapes_and_has_as_many_columns_as_titles(table):
-    latex = as_latex(EXPERIMENT, table)
-    assert r"A title with 5 \% \& more" in latex
-    assert r"\begin{tabular}{llrrrr}" in latex
-    assert r"one & FedCOF, $\gamma$ 0.1 & 41.0 $\pm$ 1.4 & 50.0 $\pm$ 0.5 & $-$9.0" in latex
-    body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")]
-    assert body.count(r"\\") == 4
-
-
-def test_a_strategy_without_a_title_is_named_once():
-    # It once read "FedCOF + fedlion-lp-LP".
-    assert label_title("fedcof+fedlion-lp") == "FedCOF + fedlion-LP"
+def test_numbers_have_the_papers_digits(value, metric, texts):
+    assert (ours(value, metric), papers(value, metric), compared(value, metric)) == texts

@@ -74,7 +74,12 @@ def demo(
         }
         results_path.write_text(json.dumps(document, indent=2) + "\n")
         points = [
-            Point(METHOD_TITLES[result.method], result.wire_bytes / MB, 100 * result.accuracy)
+            Point(
+                METHOD_TITLES[result.method],
+                result.wire_bytes / MB,
+                100 * result.accuracy,
+                method=result.method,
+            )
             for result in results
         ]
         figure = accuracy_vs_communication(points, str(table.title))

@@ -1,4 +1,4 @@
-"""``fedcof report``: results of experiments as one page."""
+"""``fedcof report``: results of experiments as a page, as Markdown, and as files for a paper."""
 
 from __future__ import annotations
 
@@ -14,24 +14,38 @@ from fedcof.commands.shared import console, errors_for_people
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders that fedcof reproduce wrote.")],
     *,
-    out: Annotated[Path, out_folder("the page, report.html")] = Path(),
+    out: Annotated[Path, out_folder("report.html or results.md")] = Path(),
+    markdown: Annotated[
+        bool,
+        typer.Option(
+            "--markdown", help="Write the tables as Markdown, results.md, in place of the page."
+        ),
+    ] = False,
     paper: Annotated[
         bool,
         typer.Option(
-            "--paper", help="Also write figures as PDF and tables as LaTeX, into its folder paper."
+            "--paper",
+            help="Also write figures as PDF, their data as CSV and tables as LaTeX, into the "
+            "folder paper.",
         ),
     ] = False,
-    title: Annotated[str, typer.Option(help="The page's title.")] = "FedCOF, reproduced",
+    title: Annotated[
+        str, typer.Option(help="The title. Default: the paper, or the names of your data.")
+    ] = "",
 ) -> None:
     """Write one HTML page with tables and figures, ours beside the paper's."""
-    from fedcof.report.page import render, write_for_paper
+    from fedcof.report.markdown import as_markdown
+    from fedcof.report.page import as_page
+    from fedcof.report.paper import write_for_paper
+    from fedcof.report.sections import gather
 
     with errors_for_people():
-        page = out / "report.html"
-        text = render(runs, title)
+        found = gather(runs)
         out.mkdir(parents=True, exist_ok=True)
-        page.write_text(text, encoding="utf-8")
-        console.print(f"page: {page}")
+        written = out / ("results.md" if markdown else "report.html")
+        text = as_markdown(found, title) if markdown else as_page(found, title)
+        written.write_text(text, encoding="utf-8")
+        console.print(f"report: {written}")
         if paper:
-            written = write_for_paper(runs, out / "paper")
-            console.print(f"for a paper: {len(written)} files in {out / 'paper'}")
+            files = write_for_paper(found, out / "paper")
+            console.print(f"for a paper: {len(files)} files in {out / 'paper'}")

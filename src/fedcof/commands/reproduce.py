@@ -15,7 +15,7 @@ from fedcof.commands.options import Data, out_folder
 from fedcof.commands.shared import check_device, console, error_console, errors_for_people
 
 if TYPE_CHECKING:
-    from fedcof.report.tables import Table
+    from fedcof.report.sheets import Sheet
 
 _ANY_WIDTH = console.options.update(width=1000)
 
@@ -49,7 +49,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
     from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
-    from fedcof.report.tables import tabulate
+    from fedcof.report.sheets import sheets
+    from fedcof.report.tables import by_place
 
     with errors_for_people():
         if list_ or not name:
@@ -74,18 +75,17 @@ def reproduce(
             if (row.setting["dataset"], row.setting["backbone"]) in wanted
             and (seeds is None or row.seed < seeds)
         ]
-        if rows:
-            table = tabulate(experiment, rows)
-            shown = _as_rich(table, experiment.title)
-            if console.measure(shown, options=_ANY_WIDTH).maximum > console.width:
-                shown = _as_rich(table, experiment.title, without={"difference"})
-            console.print(shown)
+        for table in by_place(experiment, rows):
+            for sheet in sheets(experiment, table):
+                shown = _as_rich(sheet, experiment.title)
+                if console.measure(shown, options=_ANY_WIDTH).maximum > console.width:
+                    shown = _as_rich(sheet, experiment.title, without={"difference", "ratio"})
+                console.print(shown)
         for note in experiment.notes if rows else ():
             console.print(f"note: {note}", highlight=False)
         for skipped in results.skipped(experiment.name, experiment.short_rounds):
-            error_console.print(
-                f"skipped {skipped.dataset}, {skipped.backbone}: {skipped.reason}", highlight=False
-            )
+            where = ", ".join(filter(None, (skipped.dataset, skipped.backbone)))
+            error_console.print(f"skipped {where}: {skipped.reason}", highlight=False)
         if not rows:
             raise typer.Exit(1)
         console.print(f"results: {results.path}")
@@ -102,17 +102,15 @@ def _check_names(dataset: str, backbone: str) -> None:
         backbones.get(backbone)
 
 
-def _as_rich(table: Table, title: str, *, without: Collection[str] = ()) -> RichTable:
-    titles = table.titles()
-    kept = [position for position, name in enumerate(titles) if name not in without]
+def _as_rich(sheet: Sheet, title: str, *, without: Collection[str] = ()) -> RichTable:
+    kept = [position for position, name in enumerate(sheet.titles) if name not in without]
     justify: Literal["left", "right"]
-    shown = RichTable(title=title, caption=table.common, box=box.SIMPLE_HEAD)
-    lines = [table.cells(line) for line in table.lines]
+    shown = RichTable(title=title, caption=sheet.caption, box=box.SIMPLE_HEAD)
     for position in kept:
-        justify = "right" if position >= len(table.columns) else "left"
-        texts = [titles[position], *(cells[position] for cells in lines)]
+        justify = "right" if position >= sheet.labels else "left"
+        texts = [sheet.titles[position], *(cells[position] for cells in sheet.rows)]
         longest_word = max(len(word) for text in texts for word in text.split())
-        shown.add_column(titles[position], justify=justify, min_width=longest_word)
-    for cells in lines:
+        shown.add_column(sheet.titles[position], justify=justify, min_width=longest_word)
+    for cells in sheet.rows:
         shown.add_row(*(cells[position] for position in kept))
     return shown

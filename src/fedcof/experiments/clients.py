@@ -89,10 +89,11 @@ class Clients:
         self._made: dict[Hashable, Any] = {}
 
     def histogram(self) -> Histogram:
-        """Return the class counts of the first clients."""
+        """Return the samples that the first clients hold of every class, by the classes' names."""
         first = islice(((client_id, labels) for client_id, _, labels in self.dealt), _SHOWN_CLIENTS)
+        classes = self.source.data.train.classes
         return {
-            client_id: {str(label): count for label, count in Counter(labels.tolist()).items()}
+            client_id: {classes[label]: count for label, count in Counter(labels.tolist()).items()}
             for client_id, labels in first
         }
 

@@ -156,6 +156,8 @@ class Experiment:
         How many; they are 0, 1, 2, ...
     notes : tuple of str
         What a reader has to know.
+    findings : mapping
+        What our numbers say, by data set and backbone: a tuple of str that stands beside them.
     short_rounds : int, optional
         The rounds of training after which a short run stops; None for the whole experiment.
     waits_for : str, default ""
@@ -172,6 +174,7 @@ class Experiment:
     lines: str = ""
     seeds: int = 5
     notes: tuple[str, ...] = field(default=())
+    findings: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     short_rounds: int | None = None
     waits_for: str = ""
 
@@ -185,8 +188,13 @@ class Experiment:
         return setting.columns() | short
 
     def on(self, dataset: str | None, backbone: str | None) -> Experiment:
-        """Return the experiment on one data set or backbone, be it the paper's or not."""
+        """Return the experiment on one data set or backbone, be it the paper's or not.
+
+        A table of features is of no backbone: it is run once, under the name "".
+        """
         grids = self.grids
+        if dataset is not None and dataset.startswith("table:"):
+            backbone = ""
         if dataset is not None:
             grids = tuple(g for g in grids if dataset in g.datasets) or grids[:1]
             grids = tuple(replace(grid, datasets=(dataset,)) for grid in grids)
@@ -222,16 +230,22 @@ class Experiment:
                 f"A short run: training stops after {rounds} rounds. It shows that all is there "
                 "and works, and what it takes; the accuracies after training say nothing.",
             ),
+            findings={},
             short_rounds=rounds,
         )
 
 
 class Metric(NamedTuple):
-    """How a column of the results is shown: its name, its unit's size, and a format."""
+    """How a column of the results is shown: its name, its unit's size, and a format.
+
+    Ours is set beside the paper's as a difference, or, where it may be orders of magnitude away, as
+    a ratio.
+    """
 
     title: str
     unit: float
     format: str
+    compared_by: Literal["difference", "ratio"] = "difference"
 
 
 METRICS = {
@@ -245,7 +259,7 @@ METRICS = {
     "bias_ratio": Metric("bias / G_with", 1.0, ".1f"),
     "predicted_loss": Metric("loss that the bias predicts (points)", 0.01, ".1f"),
     "directions_cut": Metric("directions cut", 1.0, ",.0f"),
-    "condition_within": Metric("condition of G_with", 1.0, ".1e"),
-    "condition_between": Metric("condition of G_btw", 1.0, ".1e"),
+    "condition_within": Metric("condition of G_with", 1.0, ".1e", "ratio"),
+    "condition_between": Metric("condition of G_btw", 1.0, ".1e", "ratio"),
 }
 """The measured columns that a table can show."""

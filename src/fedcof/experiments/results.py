@@ -13,7 +13,7 @@ from fedcof.errors import ResultsFormatError
 from fedcof.files import write_atomically
 
 Histogram = dict[str, dict[str, int]]
-"""Samples of every class, by client."""
+"""Samples of every class, by client and the name of the class."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ class _Runner:
         if self.experiment.waits_for:
             raise NotRunError(self.experiment.waits_for)
         source = Source(load(dataset, backbone), backbone)
-        title = f"{self.experiment.name}: {dataset}, {backbone}"
+        title = f"{self.experiment.name}: {', '.join(filter(None, (dataset, backbone)))}"
         with progress_bar(title, len(pending), unit="runs") as advance:
             for (dealing, seed), group in groupby(pending, key=_dealing_and_seed):
                 with self.or_skip(dataset, backbone):

@@ -1,52 +1,87 @@
-"""Which figures an experiment's table becomes."""
+"""Which figures an experiment's table becomes, and the numbers in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from fedcof.experiments import METRICS, Experiment
-from fedcof.report.figures import Curve, Point, accuracy_vs_communication, curves, rounds
-from fedcof.report.tables import COLUMN_TITLES, Line, Table, show, words
+from fedcof.report import figures
+from fedcof.report.figures import ACCURACY, Curve, Point
+from fedcof.report.names import AXIS_TITLES, COLUMN_TITLES, place, seeds, show
+from fedcof.report.rounds import Average, average
+from fedcof.report.tables import OF_CLIENTS, Line, Table
 
-AXIS_TITLES = {
-    "clients": "clients",
-    "alpha": "Dirichlet α",
-    "shrinkage": "shrinkage γ",
-    "epsilon": "noise parameter ε",
-    "means_per_class": "means a client",
-}
 _LOG = ("alpha", "shrinkage")
-_PERCENT = METRICS["accuracy"].unit
+_DEALT = ("dataset", "backbone", "clients", "alpha", "participation")
 
 
 class Drawing(NamedTuple):
-    """A figure, and what it says in words."""
+    """A figure, what it says in words, and the numbers in it."""
 
     figure: Figure
     caption: str
+    data: Sequence[Mapping[str, Any]]
+
+    def as_csv(self) -> str:
+        """Return the numbers as CSV, a line a mark; a column of which nothing is known is left out.
+
+        So one seed has no deviations, and one's own data no numbers of the paper.
+        """
+        known = [{name: value for name, value in row.items() if _known(value)} for row in self.data]
+        columns = [name for name in self.data[0] if any(name in row for row in known)]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(known)
+        return text.getvalue()
 
 
 def draw(experiment: Experiment, table: Table) -> list[Drawing]:
-    """Return the figures of an experiment, one a panel."""
+    """Return the figures of an experiment."""
     makers = {"communication": _communication, "curves": _curves, "rounds": _rounds}
     if experiment.figure is None:
         return []
     return list(makers[experiment.figure](experiment, table))
 
 
+def draw_clients(counts: Mapping[str, Mapping[str, int]], shown: str) -> Drawing:
+    """Return the figure of who holds what; ``shown`` says who of where."""
+    data = [
+        {"client": client, "class": name, "samples": count}
+        for client, held in counts.items()
+        for name, count in held.items()
+    ]
+    return Drawing(figures.class_histograms(counts), f"What {shown} hold, seed 0.", data)
+
+
 def _communication(experiment: Experiment, table: Table) -> Iterator[Drawing]:
-    for place, lines in _panels(table, ("dataset", "backbone", "clients", "alpha")):
+    for where, lines in _panels(table, _DEALT):
         points = [_point(line) for line in lines]
         yield Drawing(
-            accuracy_vs_communication(points),
-            f"Accuracy against communication: {place}. "
-            + ("Hollow: the paper. " if any(point.paper for point in points) else "")
-            + f"Error bars: one standard deviation over {_seeds(lines)}.",
+            figures.accuracy_vs_communication(points),
+            _caption(
+                f"Accuracy against communication: {where}",
+                any(point.paper for point in points) and "Hollow: the paper",
+                _deviation("Error bars", lines),
+            ),
+            [
+                {
+                    "method": point.label,
+                    "sent_mb": point.megabytes,
+                    "accuracy": point.accuracy,
+                    "deviation": point.deviation,
+                    "paper_sent_mb": point.paper and point.paper[0],
+                    "paper_accuracy": point.paper and point.paper[1],
+                }
+                for point in points
+            ],
         )
 
 
@@ -55,99 +90,141 @@ def _point(line: Line) -> Point:
     paper = None
     if accuracy.paper is not None and sent.paper is not None:
         paper = (sent.paper, accuracy.paper)
-    return Point(line.shown["method"], sent.mean, accuracy.mean, accuracy.deviation, paper)
+    label, method = line.shown["method"], line.setting["method"]
+    return Point(label, sent.mean, accuracy.mean, accuracy.deviation, paper, method)
 
 
 def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
+    """Yield a figure a metric for every method, and one for all where the method is no matter."""
     x, by = experiment.x, experiment.lines
-    others = [
-        name
-        for name in (
-            "dataset",
-            "backbone",
-            "clients",
-            "alpha",
-            "method",
-            "shrinkage",
-            "means_per_class",
-        )
-        if name not in (x, by) and _varies(table, name)
-    ]
-    for place, lines in _panels(table, ("dataset", "backbone", *others)):
-        drawn = [line for line in lines if line.setting.get(x) is not None]
-        by_line = _group(drawn, lambda line: line.setting.get(by))
-        yield Drawing(
-            curves([_curve(group, x, by) for group in by_line], AXIS_TITLES[x], log=x in _LOG),
-            f"{experiment.title}: {place}. Bands: one standard deviation over {_seeds(lines)}."
-            + (" Hollow: the paper." if any(_has_paper(line) for line in lines) else ""),
-        )
+    drawn = [line for line in table.lines if line.setting.get(x) is not None]
+    names = dict.fromkeys(name for line in drawn for name in line.setting)
+    for metric in table.metrics:
+        columns = (*_DEALT, "means_per_class") if metric in OF_CLIENTS else tuple(names)
+        for lines in _group(drawn, [name for name in columns if name not in (x, by)]):
+            setting = {name: lines[0].setting[name] for name in lines[0].setting.keys() - {x, by}}
+            where = place(_DEALT if metric in OF_CLIENTS else (*_DEALT, "method"), setting)
+            yield _curve_drawing(experiment, metric, lines, where)
 
 
-def _curve(lines: Sequence[Line], x: str, by: str) -> Curve:
-    ordered = sorted(lines, key=lambda line: line.setting[x])
-    values = [line.values["accuracy"] for line in ordered]
+def _curve_drawing(
+    experiment: Experiment, metric: str, lines: Sequence[Line], where: str
+) -> Drawing:
+    x, by = experiment.x, experiment.lines
+    groups = _group(lines, [by])
+    drawn = [_curve(group, x, by, metric) for group in groups]
+    y_title = ACCURACY if metric == "accuracy" else METRICS[metric].title
+    shown = "" if metric == "accuracy" else f" ({y_title})"
+    return Drawing(
+        figures.curves(drawn, AXIS_TITLES[x], y_title, log=x in _LOG),
+        _caption(
+            f"{experiment.title}{shown}: {where}",
+            any(curve.paper for curve in drawn) and "Hollow: the paper",
+            _deviation("Bands", lines),
+        ),
+        [
+            {
+                by: group[0].setting.get(by),
+                x: at,
+                metric: mean,
+                "deviation": deviation,
+                "paper": curve.paper.get(at),
+            }
+            for group, curve in zip(groups, drawn, strict=True)
+            for at, mean, deviation in zip(curve.x, curve.mean, curve.deviation, strict=True)
+        ],
+    )
+
+
+def _curve(lines: Sequence[Line], x: str, by: str, metric: str) -> Curve:
+    at = {line.setting[x]: line.values[metric] for line in lines}
+    places = sorted(at)
+    shown = show(by, lines[0].setting)
     title = AXIS_TITLES.get(by, COLUMN_TITLES.get(by, by))
-    shown = show(by, ordered[0].setting)
     return Curve(
         shown if by in ("dataset", "noise") else f"{title}: {shown}",
-        [line.setting[x] for line in ordered],
-        [value.mean for value in values],
-        [value.deviation or 0.0 for value in values],
-        {
-            line.setting[x]: value.paper
-            for line, value in zip(ordered, values, strict=True)
-            if value.paper is not None
-        },
+        places,
+        [at[each].mean for each in places],
+        [math.nan if (d := at[each].deviation) is None else d for each in places],
+        {each: paper for each in places if (paper := at[each].paper) is not None},
     )
 
 
 def _rounds(experiment: Experiment, table: Table) -> Iterator[Drawing]:
-    for place, lines in _panels(table, ("dataset", "backbone", "clients", "alpha")):
-        yield Drawing(
-            rounds([_progress(line) for line in lines]),
-            f"Accuracy after every round of partial participation: {place}. Bands: one standard "
-            f"deviation over {_seeds(lines)}.",
+    """Yield accuracy over the rounds and, from the same rounds, against what was sent."""
+    for where, lines in _panels(table, _DEALT):
+        runs = [average(line.rows) for line in lines]
+        over_rounds = [_over_rounds(*pair) for pair in zip(lines, runs, strict=True)]
+        against_sent = [_against_sent(*pair) for pair in zip(over_rounds, runs, strict=True)]
+        marks = (
+            any(run.training_free for run in runs)
+            and "Dotted: training-free rounds; star: where training starts",
+            _deviation("Bands", lines),
         )
+        data = [
+            {"method": curve.label, **after._asdict()}
+            for curve, run in zip(over_rounds, runs, strict=True)
+            for after in run.rounds
+        ]
+        for curves, sentence in (
+            (over_rounds, "Accuracy after every round"),
+            (against_sent, "Accuracy against what was sent until then"),
+        ):
+            yield Drawing(
+                figures.rounds(curves, sent=curves is against_sent),
+                _caption(f"{sentence}: {where}", *marks),
+                data,
+            )
 
 
-def _progress(line: Line) -> Curve:
-    """Average the curves of all seeds; a shorter one stays at its last value."""
-    runs = [[after["accuracy"] / _PERCENT for after in row.measured["rounds"]] for row in line.rows]
-    longest = max(map(len, runs))
-    padded = np.array([run + [run[-1]] * (longest - len(run)) for run in runs])
-    deviation = padded.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(longest)
+def _over_rounds(line: Line, run: Average) -> Curve:
     return Curve(
         line.shown["method"],
-        list(range(1, longest + 1)),
-        padded.mean(axis=0).tolist(),
-        deviation.tolist(),
+        [after.round for after in run.rounds],
+        [after.accuracy for after in run.rounds],
+        [after.deviation for after in run.rounds],
+        method=line.setting["method"],
+        training_free=run.training_free,
+    )
+
+
+def _against_sent(curve: Curve, run: Average) -> Curve:
+    """Return the curve over the megabytes sent, where something was sent."""
+    sent = [after.sent_mb for after in run.rounds]
+    nothing = sent.count(0)
+    return curve._replace(
+        x=sent[nothing:], mean=curve.mean[nothing:], deviation=curve.deviation[nothing:]
     )
 
 
 def _panels(table: Table, names: Sequence[str]) -> Iterator[tuple[str, list[Line]]]:
     """Yield the lines that have the same values under some names, and these values in words."""
-    for lines in _group(table.lines, lambda line: [line.setting.get(name) for name in names]):
-        setting = lines[0].setting
-        yield ", ".join(words(name, setting) for name in names if words(name, setting)), lines
+    for lines in _group(table.lines, names):
+        yield place(names, lines[0].setting), lines
 
 
-def _varies(table: Table, name: str) -> bool:
-    return len({line.setting.get(name) for line in table.lines}) > 1
+def _group(lines: Sequence[Line], names: Sequence[str]) -> list[list[Line]]:
+    """Return the lines of equal values together, in the order in which they come first."""
+
+    def values(line: Line) -> str:
+        return repr([line.setting.get(name) for name in names])
+
+    order = {values(line): position for position, line in reversed(list(enumerate(lines)))}
+    ordered = sorted(lines, key=lambda line: order[values(line)])
+    return [list(group) for _, group in groupby(ordered, key=values)]
 
 
-def _group(lines: Sequence[Line], key: Any) -> list[list[Line]]:
-    def text(line: Line) -> str:
-        return repr(key(line))
-
-    order = {text(line): position for position, line in reversed(list(enumerate(lines)))}
-    ordered = sorted(lines, key=lambda line: order[text(line)])
-    return [list(group) for _, group in groupby(ordered, key=text)]
+def _known(value: object) -> bool:
+    return value is not None and value == value  # noqa: PLR0124 (NaN is not equal to itself)
 
 
-def _has_paper(line: Line) -> bool:
-    return line.values["accuracy"].paper is not None
+def _deviation(mark: str, lines: Sequence[Line]) -> str:
+    several = [len(line.rows) for line in lines if len(line.rows) > 1]
+    if not several:
+        return "One seed"
+    without = "" if len(several) == len(lines) else "; without one: a single seed"
+    return f"{mark}: one standard deviation over {seeds(several)}{without}"
 
 
-def _seeds(lines: Sequence[Line]) -> str:
-    number = max(len(line.rows) for line in lines)
-    return f"{number} seed" if number == 1 else f"{number} seeds"
+def _caption(*sentences: str | bool) -> str:
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)

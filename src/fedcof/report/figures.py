@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from fedcof.report.styles import METHOD_COLORS, Style, series_styles
+
 MB = 1e6
 """The paper's megabyte."""
 
 INK, GRID = "#1b1f24", "#d5dae0"
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#8a6d00", "#5b5fc7", "#56a3d9", "#b03060")
-"""Okabe and Ito's colours, some darkened: distinct to colour-blind readers, on paper and screen."""
-MARKERS = "osD^vP*X"
+ACCURACY = "test accuracy (%)"
+SENT = "sent by all clients (MB, log)"
 
 _SIZE = (4.6, 3.5)
-_SIZES = 10
+_DOT_SIZES = 10
+_NAMED_CLASSES = 20
+_MARKS_ON_A_LINE = 12
 
 
 class Point(NamedTuple):
@@ -30,8 +35,11 @@ class Point(NamedTuple):
     megabytes: float
     accuracy: float
     deviation: float | None = None
+    """None for one seed."""
     paper: tuple[float, float] | None = None
     """Megabytes and accuracy in the paper."""
+    method: str = ""
+    """Its name, after which it is drawn alike in all figures."""
 
 
 class Curve(NamedTuple):
@@ -41,7 +49,12 @@ class Curve(NamedTuple):
     x: Sequence[float]
     mean: Sequence[float]
     deviation: Sequence[float]
+    """NaN for one seed."""
     paper: Mapping[float, float] = {}
+    method: str = ""
+    """Its name; empty for a line that is a value of a setting."""
+    training_free: int = 0
+    """So many of its first places are of the rounds before a training."""
 
 
 def accuracy_vs_communication(points: Sequence[Point], title: str = "") -> Figure:
@@ -50,101 +63,139 @@ def accuracy_vs_communication(points: Sequence[Point], title: str = "") -> Figur
     A hollow mark is the paper's.
     """
     figure, axes = _axes(title)
-    for index, point in enumerate(sorted(points, key=lambda point: point.megabytes)):
-        color, marker = _style(index)
+    ordered = sorted(points, key=lambda point: point.megabytes)
+    styles = series_styles([point.method or point.label for point in ordered])
+    for point, style in zip(ordered, styles, strict=True):
         axes.errorbar(
             point.megabytes,
             point.accuracy,
             yerr=point.deviation,
-            fmt=marker,
-            color=color,
+            fmt=style.marker,
+            fillstyle=style.fill,
+            color=style.color,
+            markeredgecolor=INK if style.framed else style.color,
             markersize=7,
             capsize=3,
             label=point.label,
         )
         if point.paper is not None:
-            axes.plot(
-                *point.paper, marker, color=color, markersize=9, fillstyle="none", linestyle=""
-            )
-    axes.set_xscale("log")
+            _hollow(axes, *zip(point.paper), style=style)
+    _log_of_megabytes(axes)
     axes.margins(x=0.1, y=0.12)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("sent by all clients (MB, log)")
-    axes.set_ylabel("test accuracy (%)")
+    axes.set_ylabel(ACCURACY)
     _legend(figure)
     return figure
 
 
-def curves(lines: Sequence[Curve], x_title: str, *, title: str = "", log: bool = False) -> Figure:
-    """Draw accuracy over a setting, a band of one deviation around every line.
+def curves(
+    lines: Sequence[Curve],
+    x_title: str,
+    y_title: str = ACCURACY,
+    *,
+    title: str = "",
+    log: bool = False,
+) -> Figure:
+    """Draw what was measured over a setting, a band of one deviation around every line.
 
     Hollow marks are the paper's. On a log axis a setting of 0 stands at the left end.
     """
     figure, axes = _axes(title)
     ticks = sorted({x for line in lines for x in line.x})
     places = {x: place for place, x in enumerate(ticks)} if log else {x: x for x in ticks}
-    for index, line in enumerate(lines):
-        color, marker = _style(index)
+    for line, style in zip(lines, series_styles([line.method for line in lines]), strict=True):
         x = [places[value] for value in line.x]
-        mean, deviation = np.asarray(line.mean), np.asarray(line.deviation)
-        axes.plot(x, mean, color=color, marker=marker, markersize=4, label=line.label)
-        axes.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.18, lw=0)
+        _line(axes, x, line.mean, style, markersize=5, label=line.label)
+        _band(axes, x, line, style)
         if line.paper:
-            axes.plot(
-                [places[value] for value in line.paper],
-                list(line.paper.values()),
-                marker=marker,
-                color=color,
-                markersize=8,
-                fillstyle="none",
-                linestyle="",
-            )
+            _hollow(axes, [places[x] for x in line.paper], list(line.paper.values()), style=style)
     axes.set_xticks(list(places.values()), [f"{x:g}" for x in places])
     axes.set_xlabel(x_title)
-    axes.set_ylabel("test accuracy (%)")
+    axes.set_ylabel(y_title)
     _legend(figure)
     return figure
 
 
-def rounds(lines: Sequence[Curve], *, title: str = "") -> Figure:
-    """Draw accuracy after every round of partial participation."""
+def rounds(lines: Sequence[Curve], *, sent: bool = False, title: str = "") -> Figure:
+    """Draw accuracy after every round; or, if ``sent``, against what was sent until then.
+
+    The rounds before a training are dotted, and a star is where it starts.
+    """
     figure, axes = _axes(title)
-    for index, line in enumerate(lines):
-        color, _ = _style(index)
-        mean, deviation = np.asarray(line.mean), np.asarray(line.deviation)
-        axes.plot(line.x, mean, color=color, label=line.label)
-        axes.fill_between(line.x, mean - deviation, mean + deviation, color=color, alpha=0.18, lw=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("round")
-    axes.set_ylabel("test accuracy (%)")
+    for line, style in zip(lines, series_styles([line.method for line in lines]), strict=True):
+        free = line.training_free
+        every = max(1, math.ceil(len(line.x) / _MARKS_ON_A_LINE))
+        _line(
+            axes,
+            line.x[max(free - 1, 0) :],
+            line.mean[max(free - 1, 0) :],
+            style,
+            markersize=4.5,
+            markevery=(0 if free == 0 else every, every),
+            label=line.label,
+        )
+        if free:
+            _line(axes, line.x[:free], line.mean[:free], style._replace(marker="", dash=":"))
+            axes.plot(
+                line.x[free - 1],
+                line.mean[free - 1],
+                marker="*",
+                markersize=11,
+                color=style.color,
+                mec=INK,
+                mew=0.5,
+                zorder=3,
+            )
+        _band(axes, line.x, line, style)
+    if sent:
+        _log_of_megabytes(axes)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("round")
+    axes.set_ylabel(ACCURACY)
     _legend(figure)
     return figure
 
 
-def class_histograms(
-    counts: Mapping[str, Mapping[str, int]], classes: int, *, title: str = ""
-) -> Figure:
-    """Draw how many samples of every class each client holds: a dot a class, its area the count."""
+def class_histograms(counts: Mapping[str, Mapping[str, int]], *, title: str = "") -> Figure:
+    """Draw how many samples of every class each client holds: a dot a class, its area the count.
+
+    Parameters
+    ----------
+    counts : mapping
+        From a client to the samples that it holds of every class, by the classes' names.
+    title : str
+    """
     figure, axes = _axes(title)
     largest = max(count for held in counts.values() for count in held.values())
+    classes = sorted({name for held in counts.values() for name in held}, key=_natural)
+    rows = {name: row for row, name in enumerate(classes)}
     dots: dict[int, list[tuple[int, int]]] = {}
     for client, held in enumerate(counts.values()):
-        for label, count in held.items():
-            dots.setdefault(math.ceil(_SIZES * math.sqrt(count / largest)), []).append(
-                (client, int(label))
-            )
+        for name, count in held.items():
+            size = math.ceil(_DOT_SIZES * math.sqrt(count / largest))
+            dots.setdefault(size, []).append((client, rows[name]))
     for size, places in sorted(dots.items()):  # one mark a size keeps the file small
-        diameter = 9.0 * size / _SIZES
-        axes.plot(*zip(*places, strict=True), "o", ms=diameter, color=SERIES[0], alpha=0.7, mew=0)
+        diameter = 9.0 * size / _DOT_SIZES
+        color = METHOD_COLORS[0].light
+        axes.plot(*zip(*places, strict=True), "o", ms=diameter, color=color, alpha=0.7, mew=0)
     axes.set_xlim(-0.7, len(counts) - 0.3)
-    axes.set_ylim(-0.7, classes - 0.3)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(-0.7, len(classes) - 0.3)
+    if len(classes) <= _NAMED_CLASSES:
+        axes.set_yticks(range(len(classes)), [_shortened(name) for name in classes])
+        axes.set_ylabel("class")
+    else:
+        axes.set_yticks([])
+        axes.set_ylabel(f"{len(classes):,} classes, {classes[0]} to {classes[-1]}")
     step = max(1, len(counts) // 8)
     axes.set_xticks(range(0, len(counts), step), list(counts)[::step])
     axes.set_xlabel(f"client; the largest dot is {largest:,} samples")
-    axes.set_ylabel("class")
     return figure
+
+
+def save_pdf(figure: Figure, path: Path) -> None:
+    """Write a figure as PDF with its TrueType fonts inside: venues refuse fonts of Type 3."""
+    with mpl.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(path, format="pdf", metadata={"CreationDate": None})
 
 
 def _axes(title: str) -> tuple[Figure, Axes]:
@@ -164,8 +215,45 @@ def _axes(title: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _style(index: int) -> tuple[str, str]:
-    return SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
+def _line(axes: Axes, x: Sequence[float], y: Sequence[float], style: Style, **options: Any) -> None:
+    axes.plot(
+        x,
+        y,
+        color=style.color,
+        marker=style.marker,
+        fillstyle=style.fill,
+        markeredgecolor=INK if style.framed else style.color,
+        linestyle=style.dash,
+        **options,
+    )
+
+
+def _band(axes: Axes, x: Sequence[float], line: Curve, style: Style) -> None:
+    mean, deviation = np.asarray(line.mean), np.asarray(line.deviation)
+    if np.isfinite(deviation).any():
+        low, high = mean - deviation, mean + deviation
+        axes.fill_between(x, low, high, color=style.color, alpha=0.18, lw=0)
+
+
+def _hollow(axes: Axes, x: Sequence[float], y: Sequence[float], *, style: Style) -> None:
+    """Mark the paper's numbers."""
+    axes.plot(x, y, style.marker, color=style.color, ms=9, fillstyle="none", linestyle="")
+
+
+def _log_of_megabytes(axes: Axes) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(SENT)
+
+
+def _natural(name: str) -> tuple[bool, float, str]:
+    """Return a key that sorts numbers as numbers, before words."""
+    return (False, int(name), "") if name.isdecimal() else (True, 0, name.casefold())
+
+
+def _shortened(name: str, length: int = 16) -> str:
+    return name if len(name) <= length else f"{name[: length - 1]}…"
 
 
 def _legend(figure: Figure) -> None:

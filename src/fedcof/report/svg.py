@@ -9,10 +9,13 @@ from html import escape
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from fedcof.report.figures import GRID, INK, SERIES
+from fedcof.report.figures import GRID, INK
+from fedcof.report.styles import METHOD_COLORS, VALUE_COLORS
 
+SERIES = METHOD_COLORS + VALUE_COLORS
+"""The colours that the page defines, as ``--series-0`` and so on."""
 _VARIABLES = {INK: "currentColor", GRID: "var(--grid)"} | {
-    color: f"var(--series-{index})" for index, color in enumerate(SERIES)
+    color.light: f"var(--series-{index})" for index, color in enumerate(SERIES)
 }
 
 

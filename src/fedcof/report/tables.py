@@ -9,33 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedcof.experiments import METRICS, Experiment, Row
+from fedcof.report.names import COLUMN_TITLES, place, seeds, show, words
 
-METHOD_TITLES = {
-    "fedncm": "FedNCM",
-    "fed3r": "Fed3R",
-    "fedcof": "FedCOF",
-    "fedcof-oracle": "FedCOF oracle",
-    "fedcof-diagonal": "FedCOF, diagonal",
-    "fedcof-spherical": "FedCOF, spherical",
-    "ccvr": "CCVR",
-    "fedavg": "FedAvg",
-    "fedprox": "FedProx",
-    "fedadam": "FedAdam",
-    "fedyogi": "FedYogi",
-    "fedadagrad": "FedAdagrad",
-    "pfpt": "PFPT",
-}
-"""The methods, and the strategies that may follow them."""
-COLUMN_TITLES = {
-    "dataset": "data set",
-    "backbone": "backbone",
-    "clients": "clients",
-    "alpha": "α",
-    "noise": "noise",
-    "epsilon": "ε",
-    "method": "method",
-}
-"""The columns of a setting, in the order in which they are shown."""
+OF_CLIENTS = ("means_received", "num_means")
+"""Metrics of what the clients send, whatever a server does with it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +36,11 @@ class Value:
     def difference(self) -> float | None:
         """Ours minus the paper's."""
         return None if self.paper is None else self.mean - self.paper
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours in multiples of the paper's."""
+        return None if not self.paper else self.mean / self.paper
 
 
 @dataclass(frozen=True)
@@ -94,24 +76,28 @@ class Table:
     with_paper: frozenset[str]
     lines: list[Line]
 
+    @property
+    def seeds(self) -> str:
+        """Over how many seeds the numbers are, in words."""
+        return seeds(len(line.rows) for line in self.lines)
+
     def titles(self) -> list[str]:
         """Return the titles of all columns: the setting's, then ours and the paper's."""
         titles = [COLUMN_TITLES[column] for column in self.columns]
         for metric in self.metrics:
             titles.append(METRICS[metric].title)
             if metric in self.with_paper:
-                titles += ["paper", "difference"]
+                titles += ["paper", METRICS[metric].compared_by]
         return titles
 
     def cells(self, line: Line) -> list[str]:
         """Return a line under `titles`."""
         cells = [line.shown[column] for column in self.columns]
         for metric in self.metrics:
-            value = line.values[metric]
-            cells.append(number(value.mean, metric, value.deviation))
+            value = line.values.get(metric)
+            cells.append(ours(value, metric))
             if metric in self.with_paper:
-                cells.append(number(value.paper, metric, value.paper_deviation))
-                cells.append(signed(value.difference, metric))
+                cells += [papers(value, metric), compared(value, metric)]
         return cells
 
 
@@ -125,11 +111,6 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
         column
         for column in COLUMN_TITLES
         if column == "method" or len({setting.get(column) for setting in settings}) > 1
-    )
-    common = ", ".join(
-        words(column, settings[0])
-        for column in COLUMN_TITLES
-        if column not in columns and words(column, settings[0])
     )
     lines = [
         Line(
@@ -149,7 +130,24 @@ def tabulate(experiment: Experiment, rows: Sequence[Row]) -> Table:
     with_paper = frozenset(
         metric for line in lines for metric, value in line.values.items() if value.paper is not None
     )
-    return Table(columns, common, experiment.metrics, with_paper, lines)
+    return Table(columns, _common(settings, columns), experiment.metrics, with_paper, lines)
+
+
+def by_place(experiment: Experiment, rows: Sequence[Row]) -> list[Table]:
+    """Return a table for every data set under every backbone."""
+    places: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        places.setdefault((row.setting["dataset"], row.setting["backbone"]), []).append(row)
+    return [tabulate(experiment, rows_there) for rows_there in places.values()]
+
+
+def _common(settings: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Return what all settings share, in words, and the participation of those that have one."""
+    shared = place((column for column in COLUMN_TITLES if column not in columns), settings[0])
+    rates = {setting["participation"] for setting in settings if setting.get("participation")}
+    if len(rates) != 1:
+        return shared
+    return ", ".join(filter(None, (shared, words("participation", {"participation": rates.pop()}))))
 
 
 def _shown(settings: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, str]]:
@@ -176,75 +174,33 @@ def _value(experiment: Experiment, metric: str, rows: Sequence[Row]) -> Value:
     return Value(statistics.fmean(values), deviation, *paper)
 
 
-def show(column: str, setting: Mapping[str, Any]) -> str:
-    """Return the value of a setting's column as text."""
-    value = setting.get(column)
-    if column == "method":
-        return method_title(setting)
-    if value is None:
-        return "by " + setting["column"] if column == "clients" and setting.get("column") else "–"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def words(column: str, setting: Mapping[str, Any]) -> str:
-    """Return the value of a setting's column, with the column's name where it needs one."""
-    shown = show(column, setting)
-    if shown == "–":
-        return ""
-    if column == "clients":
-        if setting.get("clients") is None:
-            return f"clients {shown}"
-        return "1 client" if shown == "1" else f"{shown} clients"
-    if column == "means_per_class":
-        return f"{shown} means a client"
-    symbols = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε"}
-    return f"{symbols[column]} {shown}" if column in symbols else shown
-
-
-def method_title(setting: Mapping[str, Any]) -> str:
-    """Return a method's name with its settings that tables vary."""
-    title = label_title(setting["method"])
-    details = []
-    if (gamma := setting.get("shrinkage")) is not None:
-        details.append(f"γ {gamma:g}")
-    if setting.get("scatter") not in (None, "within"):
-        details.append({"between": "G_btw", "both": "G_btw + G_with"}[setting["scatter"]])
-    if (means := setting.get("means_per_class") or 1) > 1:
-        details.append(f"{means} means")
-    return ", ".join([title, *details])
-
-
-def label_title(label: str) -> str:
-    """Return the name of a method, or of a run of training by where it starts and what it trains.
-
-    Examples
-    --------
-    >>> label_title("fedcof+fedavg-lp")
-    'FedCOF + FedAvg-LP'
-    """
-    run, bracket, remark = label.partition(" (")
-    steps = []
-    for step in run.split("+"):
-        name, _, suffix = step.rpartition("-")
-        trains = suffix in ("lp", "pt")  # linear probing, prompt tuning
-        method = name if trains else step
-        title = METHOD_TITLES.get(method, method)
-        steps.append(f"{title}-{suffix.upper()}" if trains else title)
-    return " + ".join(steps) + bracket + remark
-
-
-def number(value: float | None, metric: str, deviation: float | None = None) -> str:
-    """Return a number of a metric, ``mean ± deviation`` where there is one."""
+def ours(value: Value | None, metric: str) -> str:
+    """Return what was measured, ``mean ± deviation`` over several seeds."""
     if value is None:
         return "–"
-    text = format(value, METRICS[metric].format)
-    if deviation is None:
+    shown = METRICS[metric].format
+    if metric in ("formula_bytes", "wire_bytes") and 0 < value.mean < 1:
+        shown = ".3f"  # a small federation's bytes are no "0.0"
+    if value.deviation is None:
+        return format(value.mean, shown)
+    return f"{format(value.mean, shown)} ± {format(value.deviation, shown)}"
+
+
+def papers(value: Value | None, metric: str) -> str:
+    """Return the paper's number, with its deviation where it has one."""
+    if value is None or value.paper is None:
+        return "–"
+    text = format(value.paper, METRICS[metric].format)
+    if value.paper_deviation is None:
         return text
-    return f"{text} ± {format(deviation, METRICS[metric].format)}"
+    return f"{text} ± {format(value.paper_deviation, METRICS[metric].format)}"
 
 
-def signed(value: float | None, metric: str) -> str:
-    """Return a difference with its sign, a true minus included."""
-    if value is None:
+def compared(value: Value | None, metric: str) -> str:
+    """Return ours against the paper's: a difference with its sign, or a ratio."""
+    if value is None or value.difference is None or value.ratio is None:
         return "–"
-    return format(value, "+" + METRICS[metric].format).replace("-", "\N{MINUS SIGN}")
+    if METRICS[metric].compared_by == "ratio":
+        return f"× {value.ratio:.2g}"
+    text = format(value.difference, "+" + METRICS[metric].format)
+    return text.replace("-", "\N{MINUS SIGN}")

@@ -39,7 +39,7 @@ overview = Experiment(
 
 table1 = Experiment(
     name="table1",
-    title="Training-free methods, five data sets, three backbones",
+    title="Training-free methods: what they reach and what they send",
     grids=heterogeneous(BACKBONES, (FedNCM(), Fed3R(), *FEDCOF, *ORACLE)),
     metrics=("accuracy", "formula_bytes", "wire_bytes", "num_means"),
     paper=published("table1"),
