@@ -31,7 +31,7 @@ from fedcof.experiments import (
 )
 from fedcof.experiments.training import Federation
 from fedcof.methods import CCVR
-from fedcof.report.tables import method_title
+from fedcof.report.names import method_title
 from fedcof.training import TrainingSettings, local
 from fedcof.training.exchange import State
 from tiny_networks import save_resnet, save_vit
