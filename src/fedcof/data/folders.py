@@ -69,6 +69,10 @@ class _Tree:
     folders: list[Path] = field(default_factory=list)
     left: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
 
+    def names(self, path: Path) -> tuple[str, ...]:
+        """Return the names of the folders from below the root to a path, and its own."""
+        return path.parts[len(self.root.parts) :]
+
     def left_out(self) -> LeftOut:
         return LeftOut({why: tuple(map(str, paths)) for why, paths in self.left.items() if paths})
 
@@ -106,13 +110,13 @@ def image_folder(root: str | os.PathLike[str], *, first: First = "") -> ImageSet
     if not first:
         _check_unambiguous(tree)
     level = 2 if first == "client" else 1  # of the classes
-    inside = [path for path in tree.pictures if len(_names(tree, path)) > level]
-    tree.left[NO_CLASS] += [path for path in tree.pictures if len(_names(tree, path)) <= level]
-    full = {parent for path in inside for parent in path.parents}
+    inside = [path for path in tree.pictures if len(tree.names(path)) > level]
+    tree.left[NO_CLASS] += [path for path in tree.pictures if len(tree.names(path)) <= level]
+    full = {tree.names(path)[:depth] for path in inside for depth in range(1, level + 1)}
     tree.left[EMPTY] += [
         folder
         for folder in tree.folders
-        if len(_names(tree, folder)) <= level and folder not in full
+        if len(tree.names(folder)) <= level and tree.names(folder) not in full
     ]
     if not inside:
         raise FileNotFoundError(
@@ -124,8 +128,8 @@ def image_folder(root: str | os.PathLike[str], *, first: First = "") -> ImageSet
                 ]
             )
         )
-    names = np.array([_names(tree, path)[: level + 1] for path in inside])
-    classes, labels = np.unique(names[:, level - 1], return_inverse=True)
+    names = np.array([[_normal(name) for name in tree.names(path)[:level]] for path in inside])
+    classes, labels = np.unique(names[:, -1], return_inverse=True)
     rows = np.argsort(labels, kind="stable") if level == 1 else np.arange(len(labels))
     return ImageSet(
         images=[inside[row] for row in rows],
@@ -312,11 +316,7 @@ def _suffixes() -> frozenset[str]:
     return frozenset(suffix for suffix, kind in registered.items() if kind in decoded)
 
 
-def _names(tree: _Tree, path: Path) -> list[str]:
-    """Return the names from below the root to a path, as names of classes and clients have them."""
-    return [_normal(name) for name in path.relative_to(tree.root).parts]
-
-
+@cache
 def _normal(name: str) -> str:
     """Return a file's name in NFC: two folders whose names look the same are one class."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -331,7 +331,7 @@ def _check_unambiguous(tree: _Tree) -> None:
     tops: dict[str, set[str]] = {}
     direct = set()
     for path in tree.pictures:
-        top, *below = _names(tree, path)
+        top, *below = tree.names(path)
         if len(below) == 1:
             direct.add(top)
         elif below:
