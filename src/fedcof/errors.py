@@ -106,6 +106,12 @@ class FolderError(FedCOFError, ValueError):
 
 class SamePictureWarning(UserWarning):
     """The same picture is there twice: in a class, in two classes, or to train and to test on."""
+class OwnDataError(FedCOFError, ValueError):
+    """Own data cannot be read as samples; the text names file, row or column, and what to do."""
+
+
+class OwnDataWarning(UserWarning):
+    """Own data was read, and something about it may not be as it was meant."""
 
 
 class DatasetMissingError(FedCOFError, FileNotFoundError):

@@ -15,8 +15,8 @@ from scipy.special import softmax
 
 from fedcof.errors import HeadError, SingularScatterWarning
 from fedcof.files import write_atomically
+from fedcof.labels import as_labels
 from fedcof.numerics import rounding
-from fedcof.summaries.base import as_labels
 from fedcof.wire import decode, encode
 
 

@@ -131,6 +131,13 @@ def _help(setting: Declaration) -> str:
     return " ".join(sentences)
 
 
+def reading_settings() -> dict[str, Declaration]:
+    """Return the settings by which own data is read."""
+    from fedcof.data import Reading
+
+    return settings_of(Reading)
+
+
 def dealing_settings() -> dict[str, Declaration]:
     """Return the settings by which data is dealt to clients."""
     from fedcof.data import Dirichlet

@@ -16,17 +16,22 @@ from fedcof.commands.options import (
     hyperparameters,
     method_with,
     out_folder,
+    reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import console, errors_for_people
+from fedcof.commands.shared import console, error_console, errors_for_people
 
 SUFFIX = ".summary"
 
 
-@with_settings(hyperparameters=partial(hyperparameters, client=True))
+@with_settings(reading=reading_settings, hyperparameters=partial(hyperparameters, client=True))
 def summarize(
     source: Annotated[
-        Path, typer.Argument(help="Folder of images (a sub-folder a class), .npz or .parquet file.")
+        str,
+        typer.Argument(
+            help="Folder of images, a sub-folder a class; or a table: CSV, Parquet, Arrow, "
+            "npz, npy, safetensors, or a folder of them."
+        ),
     ],
     *,
     out: Annotated[Path, out_folder("the summaries, a file a client")] = Path(),
@@ -41,18 +46,23 @@ def summarize(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
     ] = False,
+    reading: Given,
     hyperparameters: Given,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
     from fedcof.client import Sender
-    from fedcof.federation.sources import extract, read_clients
+    from fedcof.data import Reading, read
+    from fedcof.federation.sources import extract
     from fedcof.files import write_atomically
     from fedcof.progress import progress_bar
 
     with errors_for_people():
         sender = Sender(method_with(method, hyperparameters), seed)
+        own = read(source, Reading(**reading))
+        for line in own.left_out.lines():
+            error_console.print(line, markup=False, highlight=False)
         out.mkdir(parents=True, exist_ok=True)
-        for name, (data, labels) in read_clients(source, client_id).items():
+        for name, (data, labels) in own.by_client(client_id).items():
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
                 found = extract(data, labels, backbone, strict=strict, advance=advance)
             sent = sender.send(found.features, found.labels, client_id=name, origin=found.origin)

@@ -25,7 +25,8 @@ from fedcof.data.partition import (
     iid,
 )
 from fedcof.data.pixels import Window
-from fedcof.data.tables import FeatureTable, load_table
+from fedcof.data.reading import OwnData, Reading, read
+from fedcof.data.tables import FeatureTable
 
 __all__ = [
     "ByColumn",
@@ -39,8 +40,10 @@ __all__ = [
     "ImageSet",
     "ImageSource",
     "LeftOut",
+    "OwnData",
     "Partition",
     "PartitionStatistics",
+    "Reading",
     "Window",
     "Windowed",
     "by_column",
@@ -53,7 +56,7 @@ __all__ = [
     "hsu_dirichlet",
     "iid",
     "image_folder",
-    "load_table",
+    "read",
     "read_image",
     "stream_features",
 ]

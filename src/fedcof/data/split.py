@@ -1,17 +1,20 @@
 """The split of a data set into one to train on and one to test on."""
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.data.images import ImageSet
+from fedcof.data.tables import FeatureTable
+from fedcof.errors import OwnDataError
 
 TEST_FRACTION = 0.2
 SEED = 0
 
 Split = tuple[ImageSet, ImageSet]
-"""A train and a test set."""
+"""A train and a test set of images."""
+
+TableSplit = tuple[FeatureTable, FeatureTable]
+"""A train and a test set of features."""
 
 
 def stratified_rows(strata: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -27,12 +30,19 @@ def stratified_rows(strata: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
 
     Raises
     ------
-    ValueError
+    OwnDataError
         If a stratum has one sample only.
     """
     from sklearn.model_selection import train_test_split  # slow to import
 
     strata = np.asarray(strata)
+    names, sizes = np.unique(strata, return_counts=True)
+    if sizes.size == 0 or sizes.min() < 2:
+        alone = names[sizes < 2].tolist()
+        raise OwnDataError(
+            "a fifth of every class is held out for the test, but there is one sample only of "
+            f"{', '.join(map(repr, alone[:5]))}; give a train and a test set of your own"
+        )
     train, test = train_test_split(
         np.arange(len(strata)), test_size=TEST_FRACTION, stratify=strata, random_state=SEED
     )
@@ -41,33 +51,18 @@ def stratified_rows(strata: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def hold_out(images: ImageSet) -> Split:
     """Hold out a fifth of every class, and of every domain where there are domains."""
-    strata = np.array(images.classes)[images.labels]
-    if "domain" in images.columns:
-        strata = np.char.add(np.char.add(images.columns["domain"].astype(str), "/"), strata)
-    train, test = stratified_rows(strata)
+    train, test = _rows(images)
     return images.subset(train), images.subset(test)
 
 
-def train_and_test(path: Path, suffixes: tuple[str, ...]) -> tuple[list[Path], list[Path]] | None:
-    """Return the files ``train*`` of a folder, and its files ``test*`` or ``val*``.
+def hold_out_features(table: FeatureTable) -> TableSplit:
+    """Hold out a fifth of every class, and of every domain where there are domains."""
+    train, test = _rows(table)
+    return table.subset(train), table.subset(test)
 
-    Returns
-    -------
-    pair of lists of Path, or None
-        None if ``path`` is no folder.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the folder lacks one of the two.
-    """
-    if not path.is_dir():
-        return None
-    files = sorted(file for file in path.rglob("*") if file.suffix in suffixes)
-    train = [file for file in files if file.name.startswith("train")]
-    test = [file for file in files if file.name.startswith(("test", "val"))]
-    if not train or not test:
-        raise FileNotFoundError(
-            f"{path} has no files train* and test* that end in {', '.join(suffixes)}"
-        )
-    return train, test
+def _rows(samples: ImageSet | FeatureTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    strata = np.array(samples.classes)[samples.labels]
+    if "domain" in samples.columns:
+        strata = np.char.add(np.char.add(samples.columns["domain"].astype(str), "/"), strata)
+    return stratified_rows(strata)

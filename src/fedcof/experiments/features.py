@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from fedcof import backbones
-from fedcof.data import FeatureTable, ImageSet, datasets, extract_features, load_table
+from fedcof.data import FeatureTable, ImageSet, Reading, datasets, extract_features
+from fedcof.data.reading import USUAL_NAMES
 from fedcof.progress import progress_bar
 
 
@@ -23,26 +23,31 @@ class FeatureSet:
     images: tuple[ImageSet, ImageSet] | None = None
 
 
-def load_features(dataset: str, backbone: str, data: str | None = None) -> FeatureSet:
+def load_features(
+    dataset: str, backbone: str, data: str | None = None, reading: Reading = USUAL_NAMES
+) -> FeatureSet:
     """Return the features of a data set's images under a backbone.
 
     Parameters
     ----------
     dataset, backbone : str
-        As `fedcof.data.datasets.load` and `fedcof.backbones.get` take them; or ``table:PATH``,
-        features as `fedcof.data.load_table` takes them, whatever the backbone.
+        As `fedcof.data.datasets.load` and `fedcof.backbones.get` take them. Where the data set is a
+        table of features, these are taken, whatever the backbone.
     data : str, optional
         The folder in which the data sets lie, or "hub".
+    reading : Reading
+        What the columns of own data are called.
 
     Raises
     ------
     FedCOFError
         If the data set or the backbone's weights are not there.
     """
-    kind, _, path = dataset.partition(":")
-    if kind == "table":
-        return FeatureSet(*load_table(Path(path).expanduser()), "")
-    train, test = datasets.load(dataset, data)
+    first, second = datasets.load(dataset, data, reading)
+    if isinstance(first, FeatureTable) and isinstance(second, FeatureTable):
+        return FeatureSet(first, second, "")
+    assert isinstance(first, ImageSet)
+    assert isinstance(second, ImageSet)
     network = backbones.get(backbone)
 
     def extract(images: ImageSet, part: str) -> tuple[FeatureTable, ImageSet]:
@@ -52,6 +57,6 @@ def load_features(dataset: str, backbone: str, data: str | None = None) -> Featu
         kept = images.subset(found.kept)
         return FeatureTable(found.features, kept.labels, kept.classes, kept.columns), kept
 
-    train_features, train = extract(train, "train")
-    test_features, test = extract(test, "test")
+    train_features, train = extract(first, "train")
+    test_features, test = extract(second, "test")
     return FeatureSet(train_features, test_features, network.fingerprint[:12], (train, test))

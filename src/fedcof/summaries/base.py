@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
-from numbers import Integral
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.codings import CODINGS, Coding, Float32
 from fedcof.errors import CorruptBytesError, SummaryError, naming
 from fedcof.files import write_atomically
+from fedcof.labels import MAX_CLASS_NAME, as_labels
 from fedcof.registry import Registry
 from fedcof.wire import decode, encode, encoded_size
 
@@ -43,9 +43,6 @@ _LARGEST_COUNT = 2**40
 
 _NAMED_IN_ERROR = 5
 """Clients that an error names; of the others it gives the number."""
-
-MAX_CLASS_NAME = 200
-"""Characters of a class that is a string."""
 
 _MAX_FINGERPRINTS = 8
 _MAX_FINGERPRINT = 200
@@ -541,34 +538,6 @@ def check_classes(summary: Summary, classes: ArrayLike) -> None:
             f"the classes {unknown[:5]} are not among the {len(known)} of this federation",
             client_id=summary.client_ids[0],
         )
-
-
-def as_labels(labels: ArrayLike) -> NDArray[Any]:
-    """Return labels as a 1-d array of int64 or of str.
-
-    Raises
-    ------
-    SummaryError
-        If they are neither.
-    """
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        raise SummaryError("labels", f"labels must be 1-d, these have shape {array.shape}")
-    if array.size == 0:  # an empty list is an array of floats to NumPy
-        return array.astype(np.int64)
-    if array.dtype.kind == "O" and any(
-        all(isinstance(label, kind) for label in array) for kind in (str, Integral)
-    ):
-        array = np.asarray(array.tolist())  # a column of pandas
-    if array.dtype.kind in "biu":
-        if array.max() > np.iinfo(np.int64).max:
-            raise SummaryError("labels", f"label {array.max()} is too large for int64")
-        return array.astype(np.int64)
-    if array.dtype.kind == "U":
-        if np.strings.str_len(array).max() > MAX_CLASS_NAME:
-            raise SummaryError("labels", f"a label has more than {MAX_CLASS_NAME} characters")
-        return array
-    raise SummaryError("labels", f"labels must be ints or strings, these have dtype {array.dtype}")
 
 
 def as_counts(counts: ArrayLike) -> NDArray[np.int64]:

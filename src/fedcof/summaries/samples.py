@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
-from fedcof.summaries.base import as_labels, check_finite
+from fedcof.labels import as_labels
+from fedcof.summaries.base import check_finite
 
 Seed = np.random.Generator | int | None
 """What a client's random sets are drawn from."""

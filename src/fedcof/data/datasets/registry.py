@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcof.data.arrow import read_images, read_path, read_split
 from fedcof.data.datasets.cars import CARS
 from fedcof.data.datasets.cifar import CIFAR_10, CIFAR_100
 from fedcof.data.datasets.cub200 import CUB200
@@ -19,11 +18,13 @@ from fedcof.data.datasets.hub import Hub, load_hub
 from fedcof.data.datasets.imagenet_r import IMAGENET_R
 from fedcof.data.datasets.inat_users import INAT_USERS
 from fedcof.data.datasets.layout import Layout
-from fedcof.data.datasets.own import read_folder
+from fedcof.data.datasets.own import read_own, read_tables_of_images
 from fedcof.data.datasets.pacs import PACS
 from fedcof.data.fashion_mnist import fashion_mnist
 from fedcof.data.images import ImageSet
-from fedcof.data.split import Split, hold_out
+from fedcof.data.reading.folders import KINDS
+from fedcof.data.reading.reading import USUAL_NAMES, Reading
+from fedcof.data.split import Split, TableSplit
 from fedcof.errors import DatasetMissingError
 
 _OFFICIAL = "official"
@@ -180,9 +181,6 @@ DATASETS: dict[str, Dataset] = {
     )
 }
 
-PATH_READERS: dict[str, Callable[[Path], Split]] = {"folder": read_folder, "parquet": read_path}
-"""Readers of the user's own data, by the word before the colon."""
-
 
 def describe(name: str) -> Dataset:
     """Return what is known of a data set.
@@ -201,18 +199,22 @@ def describe(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def load(name: str, data: str | os.PathLike[str] | None = None) -> Split:
+def load(
+    name: str, data: str | os.PathLike[str] | None = None, reading: Reading = USUAL_NAMES
+) -> Split | TableSplit:
     """Return the train and the test set of a data set.
 
     Parameters
     ----------
     name : str
-        A key of `DATASETS`; ``folder:PATH``, a folder of images with one sub-folder a class; or
-        ``parquet:PATH``, a Parquet or Arrow file with a column of images, or a folder of them.
+        A key of `DATASETS`; or ``folder:PATH``, ``parquet:PATH`` or ``table:PATH``, which
+        `fedcof.data.datasets.own.read_own` reads: images, or features.
     data : path or "hub", optional
         The folder in which the data sets lie, unpacked as they are distributed, or as Parquet files
         NAME-train.parquet and NAME-test.parquet, or NAME.parquet. With "hub", Hugging Face
         ``datasets`` loads the set by its public id.
+    reading : Reading
+        What the columns of own data are called.
 
     Raises
     ------
@@ -221,11 +223,9 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Split:
     ValueError
         If the name is unknown, or a file is damaged.
     """
-    kind, colon, path = name.partition(":")
-    if colon and kind == "table":
-        raise ValueError(f"{name} has features, not images; fedcof.data.load_table reads it")
-    if colon and kind in PATH_READERS:
-        return PATH_READERS[kind](Path(path).expanduser())
+    kind, colon, _ = name.partition(":")
+    if colon and kind in KINDS:
+        return read_own(name, reading)
     dataset = describe(name)
     if dataset.packaged is not None:
         return dataset.packaged()
@@ -237,6 +237,22 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Split:
     split = _from_hub(dataset) if data == "hub" else _from_folder(dataset, Path(data).expanduser())
     _check_size(dataset, split, data)
     return split
+
+
+def load_images(
+    name: str, data: str | os.PathLike[str] | None = None, reading: Reading = USUAL_NAMES
+) -> Split:
+    """Return the train and the test set of a data set of images, as `load` does.
+
+    Raises
+    ------
+    ValueError
+        If it is a table of features.
+    """
+    train, test = load(name, data, reading)
+    if not (isinstance(train, ImageSet) and isinstance(test, ImageSet)):
+        raise ValueError(f"{name} has features; images are needed here")
+    return train, test
 
 
 def _from_hub(dataset: Dataset) -> Split:
@@ -252,9 +268,9 @@ def _from_folder(dataset: Dataset, data: Path) -> Split:
     try:
         whole, *parts = (data / f"{dataset.name}{part}.parquet" for part in ("", "-train", "-test"))
         if parts[0].is_file():
-            return read_split(parts[:1], parts[1:])
+            return read_tables_of_images(parts[:1], parts[1:])
         if whole.is_file():
-            return hold_out(read_images([whole]))
+            return read_tables_of_images([whole])
         for layout in dataset.layouts:
             folder = layout.find(data)
             if folder is not None:

@@ -1,0 +1,138 @@
+"""CSV as it is found: any delimiter, decimal commas, a byte order mark, quoted lines, compressed.
+
+The label and the client are read as texts, so that 007 does not become 7.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fedcof.data.reading.arrow import ArrowTable, pyarrow
+from fedcof.data.reading.columns import check_names, textual
+from fedcof.data.reading.table import reading
+from fedcof.data.reading.values import numbers_in
+from fedcof.errors import OwnDataError, OwnDataWarning
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2")
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE = 1 << 16
+_LINES = 100
+_DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_WESTERN = "cp1252"
+
+
+class CsvTable(ArrowTable):
+    """A CSV file.
+
+    Parameters
+    ----------
+    path : Path
+    label, client : str
+        The columns that the user named.
+    """
+
+    def __init__(self, path: Path, label: str, client: str) -> None:
+        with reading(path):
+            table, texts = _parse(path, _content(path), label, client)
+        self._numbers = {name for name in texts if name != client}
+        super().__init__(str(path), table, path.parent)
+
+    def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return columns as arrays; labels that are integers, as integers."""
+        return {
+            name: numbers_in(array) if name in self._numbers else array
+            for name, array in super().read(names).items()
+        }
+
+
+def is_csv(path: Path) -> bool:
+    """Return whether a file's name is that of a CSV file."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def _content(path: Path) -> bytes:
+    """Return what a file holds, in UTF-8."""
+    data = path.read_bytes()
+    suffix = path.suffix.lower()
+    if suffix in (".gz", ".bz2"):
+        data = gzip.decompress(data) if suffix == ".gz" else bz2.decompress(data)
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding).encode()
+    if b"\0" in data[:_SAMPLE]:
+        raise OwnDataError(f"{path} is no text: it holds zero bytes; save it as CSV in UTF-8")
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        warnings.warn(
+            OwnDataWarning(
+                f"{path} is not in UTF-8 and was read as {_WESTERN}; where letters are wrong, save "
+                "it in UTF-8"
+            ),
+            stacklevel=2,
+        )
+        return data.decode(_WESTERN).encode()
+    return data
+
+
+def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[str]]:
+    """Return a table of Arrow, and the columns that were left as texts."""
+    pa = pyarrow()
+    data = data.lstrip(b"\r\n")
+    if not data.strip():
+        raise OwnDataError(
+            f"{path} is empty; expected a line with the names of the columns, then a line for each "
+            "row"
+        )
+    first = data[: data.find(b"\n") + 1 or None].decode()
+    delimiter = max(_DELIMITERS, key=first.count)
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
+    lines = list(islice(csv.reader(text, delimiter=delimiter), _LINES))
+    names = [name.strip() for name in lines[0]]
+    _check_header(path, names)
+    comma = delimiter != "," and any(
+        _DECIMAL_COMMA.fullmatch(cell) for line in lines[1:] for cell in line
+    )
+    texts = textual(names, label, client)
+    try:
+        table = pa.csv.read_csv(
+            io.BytesIO(data),
+            read_options=pa.csv.ReadOptions(column_names=names, skip_rows_after_names=1),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(texts, pa.string()),
+                decimal_point="," if comma else ".",
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+        if found is None:
+            raise
+        row, expected, got = map(int, found.groups())
+        raise OwnDataError(
+            f"{path}: row {row - 2} has {got} fields, the line with the names has {expected}, with "
+            f"{delimiter!r} between them; quote fields that hold {delimiter!r}"
+        ) from None
+    if not names[-1] and table.column(len(names) - 1).null_count == len(table):
+        table = table.remove_column(len(names) - 1)  # each line ends with a delimiter
+    return table, texts
+
+
+def _check_header(path: Path, names: list[str]) -> None:
+    check_names(str(path), [name for name in names if name])
+    for position, name in enumerate(names):
+        if not name and 0 < position < len(names) - 1:
+            raise OwnDataError(f"{path}: column {position} has no name; give each column one")

@@ -1,0 +1,71 @@
+"""Tables in memory: data frames of pandas, data sets of Hugging Face, tables of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcof.data.reading.arrays import ArrayTable
+from fedcof.data.reading.arrow import ArrowTable, pyarrow
+from fedcof.data.reading.table import Table
+from fedcof.errors import OwnDataError
+
+
+def table_of(source: Any) -> Table:
+    """Return a table in memory as what the reader takes.
+
+    Parameters
+    ----------
+    source : pandas.DataFrame, datasets.Dataset, pyarrow.Table, or mapping of str to array
+
+    Raises
+    ------
+    OwnDataError
+        If it is none of these, or Arrow has no type for a column.
+    """
+    kind = type(source).__name__
+    if isinstance(source, Mapping) and all(map(_is_array, source.values())):
+        return ArrayTable("the arrays", {name: np.asarray(v) for name, v in source.items()})
+    if isinstance(source, Mapping):
+        raise OwnDataError(
+            f"a {kind} of {', '.join(map(str, source))} is several data sets; give one of them"
+        )
+    if hasattr(source, "features") and hasattr(source, "with_format"):
+        table = source.with_format("arrow")[:]
+        schema = source.features.arrow_schema
+        return ArrowTable("the data set", table.replace_schema_metadata(schema.metadata), Path())
+    pa = pyarrow()
+    if isinstance(source, pa.Table):
+        return ArrowTable("the table", source, Path())
+    if hasattr(source, "columns") and hasattr(source, "index"):
+        return ArrowTable("the data frame", _from_pandas(source), Path())
+    raise OwnDataError(
+        f"a {kind} is no source of data; expected a path, a data frame of pandas, a data set of "
+        "Hugging Face, a table of Arrow or a dict of arrays"
+    )
+
+
+def _from_pandas(frame: Any) -> Any:
+    """Return a frame as a table of Arrow; of its index, the levels that have a name are columns."""
+    pa = pyarrow()
+    names = [str(name) for name in frame.columns]
+    frame = frame.set_axis(names, axis=1)
+    named = [name is not None for name in frame.index.names]
+    for column, values in frame.items():
+        if hasattr(values.dtype, "fill_value"):  # sparse
+            frame = frame.assign(**{column: values.sparse.to_dense()})
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=all(named))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise OwnDataError(
+            f"the data frame: {str(error.args[0]) if error.args else error}"
+            + (f"; {error.args[1]}" if len(error.args) > 1 else "")
+            + "; make each column of one type"
+        ) from None
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or isinstance(value, list | tuple)

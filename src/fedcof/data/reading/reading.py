@@ -1,0 +1,147 @@
+"""Reading own data: from a path or a table in memory to samples.
+
+=============================  =====================================================================
+``.csv``, ``.tsv``, ``.gz``    columns; the line of names comes first
+``.parquet``, ``.arrow``,      columns; features as one column of vectors, or as columns of numbers;
+``.feather``                   or a column of images: bytes, paths, or structs of both
+``.npz``, ``.safetensors``,    arrays by name, each with an entry a row
+folder of ``.npy``
+folder of any one of these     the parts of one table; with files train* and test*, those of train*
+other folder                   images, a sub-folder a class, whose name is the label
+frame, data set, dict          pandas, Hugging Face, Arrow, arrays
+=============================  =====================================================================
+
+The rule: a row counts, or it is named in an error, or counted with the reason in what was left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcof.data.folders import image_parts, one_part
+from fedcof.data.images import WindowedImages
+from fedcof.data.left_out import LeftOut
+from fedcof.data.pixels import Window
+from fedcof.data.reading.folders import find_tables, open_table, split_source
+from fedcof.data.reading.frames import table_of
+from fedcof.data.reading.own_data import OwnData, Places, joined
+from fedcof.data.reading.table import Table
+from fedcof.data.reading.values import samples_of
+from fedcof.settings import check_settings, setting
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the parts of own data are called, and how its pixels are read."""
+
+    features: str = setting(
+        "", "Column of the features, or several with commas or * between. Default: found by name."
+    )
+    label: str = setting("", "Column of the label. Default: found by its usual names.")
+    client: str = setting(
+        "", "Column that says whose each row is. Default: client, clients, client_id or client_ids."
+    )
+    window: str = setting("", "LOW:HIGH of pixels of 16 bits. Default: the range that is there.")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        Window.parse(self.window)
+
+
+USUAL_NAMES = Reading()
+"""Everything is found by its usual name."""
+
+
+def read(
+    source: Any, reading: Reading = USUAL_NAMES, *, labelled: bool = True, finite: bool = True
+) -> OwnData:
+    """Return the samples of a source.
+
+    Parameters
+    ----------
+    source : path, str, or table in memory
+        A path, perhaps behind ``folder:``, ``parquet:`` or ``table:``; or a data frame of pandas,
+        a data set of Hugging Face, a table of Arrow, a dict of arrays.
+    reading : Reading
+    labelled : bool, default True
+        Whether a table without labels is refused.
+    finite : bool, default True
+        Whether features that are not finite are refused here. Else they are where a client's
+        samples are summarized, so that one client's do not stop the others.
+
+    Raises
+    ------
+    OwnDataError
+        If something in it cannot be read or is not well-formed: file, column and row are named.
+    FileNotFoundError
+        If there is no such file or folder.
+    ModuleNotFoundError
+        If pyarrow is needed and not installed.
+
+    Warns
+    -----
+    OwnDataWarning
+        If columns are not used, or two classes or clients may be one.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return _samples(table_of(source), reading, labelled, finite)
+    kind, path = split_source(source)
+    tables = find_tables(kind, path)
+    if tables is None:
+        return _windowed(read_images(path), reading)
+    left_out = tables.left_out
+    if tables.test:
+        left_out += LeftOut({"held out for testing": tuple(map(str, tables.test))})
+    own = read_tables(tables.train, reading, labelled=labelled, finite=finite)
+    return replace(own, left_out=own.left_out + left_out)
+
+
+def read_tables(
+    paths: Sequence[Path],
+    reading: Reading = USUAL_NAMES,
+    *,
+    labelled: bool = True,
+    finite: bool = True,
+) -> OwnData:
+    """Return the samples of tables that are parts of one."""
+    tables = (open_table(path, reading.label, reading.client) for path in paths)
+    return joined([_samples(table, reading, labelled, finite) for table in tables])
+
+
+def read_images(path: Path) -> OwnData:
+    """Return the images of a folder, a sub-folder a class; where it has parts, those to train on."""
+    images = one_part(image_parts(path), "train")
+    return OwnData(
+        images.images,
+        np.array(images.classes)[images.labels],
+        images.columns.get("client"),
+        Places.of_files([str(image) for image in images.images]),
+        images.columns,
+        images.left_out,
+        classes=images.classes,
+    )
+
+
+def _windowed(own: OwnData, reading: Reading) -> OwnData:
+    window = Window.parse(reading.window)
+    if window is None or own.are_features:
+        return own
+    return replace(own, data=WindowedImages(own.data, window))
+
+
+def _samples(table: Table, reading: Reading, labelled: bool, finite: bool) -> OwnData:
+    own = samples_of(
+        table,
+        features=reading.features,
+        label=reading.label,
+        client=reading.client,
+        labelled=labelled,
+        finite=finite,
+    )
+    return _windowed(own, reading)
