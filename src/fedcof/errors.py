@@ -106,6 +106,8 @@ class FolderError(FedCOFError, ValueError):
 
 class SamePictureWarning(UserWarning):
     """The same picture is there twice: in a class, in two classes, or to train and to test on."""
+
+
 class OwnDataError(FedCOFError, ValueError):
     """Own data cannot be read as samples; the text names file, row or column, and what to do."""
 

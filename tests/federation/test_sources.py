@@ -118,7 +118,7 @@ def test_parquet_file_of_features(tmp_path):
     columns = {"features": FEATURES.tolist(), "label": LABELS, "client": CLIENTS.tolist()}
     clients = load_clients(parquet(tmp_path / "a.parquet", **columns), context())
     assert same(clients["b"], FEATURES[[0, 2, 5]], LABELS[[0, 2, 5]])
-    assert clients["b"][0].dtype == np.float32
+    assert clients["b"][0].dtype == np.float64
 
 
 @pytest.mark.parametrize("wrap", [lambda image: image, lambda image: {"bytes": image, "path": ""}])
@@ -135,7 +135,7 @@ def test_parquet_file_of_images_of_several_clients(tmp_path):
     clients = load_clients(parquet(tmp_path / "a.parquet", **columns), context())
     data, labels = clients["b"]
     assert list(data) == [b"1", b"3"]
-    assert labels.tolist() == ["0", "0"]
+    assert labels.tolist() == [0, 0]
 
 
 def test_path_with_a_colon_is_a_path(tmp_path):
@@ -151,9 +151,9 @@ def test_source_that_is_none_is_refused(source):
 
 
 def test_folder_of_images_is_one_client_with_the_names_of_its_folders(tmp_path):
-    for name in ("cat", "dog"):
+    for name, colour in {"cat": "red", "dog": "blue"}.items():
         (tmp_path / name).mkdir()
-        Image.new("RGB", (8, 8)).save(tmp_path / name / "1.png")
+        Image.new("RGB", (8, 8), colour).save(tmp_path / name / "1.png")
     images, labels = load_clients(str(tmp_path), context())["node-7"]
     assert [path.parent.name for path in images] == ["cat", "dog"]
     assert labels.tolist() == ["cat", "dog"]

@@ -87,7 +87,7 @@ def check(name: Name, data: Data = None) -> None:
     from fedcof.progress import progress_bar
 
     with errors_for_people():
-        parts = datasets.load_images(name, data)
+        parts = datasets.only_images(*datasets.load(name, data))
         with progress_bar(f"Checking {name}", sum(map(len, parts)), unit="images") as advance:
             faults = [
                 f"{image_name(images.images[row], row)}: {fault}"

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import fedcof
 from fedcof.commands.options import Given, Seed, dealing_settings, out_folder, with_settings
-from fedcof.commands.shared import console, deal_images, errors_for_people
+from fedcof.commands.shared import console, deal_samples, errors_for_people
 
 DEMO_METHODS = ("fedncm", "fed3r", "fedcof", "fedcof-oracle")
 
@@ -26,7 +26,6 @@ def demo(
     dealing: Given,
 ) -> None:
     """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
-    from fedcof.backbones import get
     from fedcof.data import Dirichlet, fashion_mnist
     from fedcof.experiments import evaluate
     from fedcof.methods import get_method
@@ -36,10 +35,10 @@ def demo(
     with errors_for_people():
         scheme = Dirichlet(**dealing)
         train, test = fashion_mnist(images, seed=seed)
-        backbone = get("squeezenet1.1")
-        dealt = deal_images(train, test, backbone, scheme, seed=seed)
+        backbone = "squeezenet1.1"
+        dealt = deal_samples(train, test, backbone, scheme, seed=seed)
         # The wire size is that of the summaries alone: one backbone made all features.
-        dealt = replace(dealt, origin={})
+        origin, dealt = dealt.origin, replace(dealt, origin={})
         results, heads = [], {}
         for name in DEMO_METHODS:
             with progress_bar(f"Summarizing: {name}", scheme.clients, unit="clients") as advance:
@@ -62,11 +61,11 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
         head_path, results_path = out / "head.safetensors", out / "results.json"
         figure_path = out / "accuracy-vs-communication.png"
-        heads["fedcof"].with_provenance(origin=backbone.origin).save(head_path)
+        heads["fedcof"].with_provenance(origin=origin).save(head_path)
         document = {
             "fedcof": fedcof.__version__,
             "dataset": "fashion-mnist",
-            "backbone": backbone.name,
+            "backbone": backbone,
             **asdict(scheme),
             "seed": seed,
             "images": images,

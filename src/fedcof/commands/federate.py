@@ -21,9 +21,10 @@ from fedcof.commands.options import (
     hyperparameters,
     method_with,
     out_folder,
+    reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import console, deal_images, errors_for_people
+from fedcof.commands.shared import console, deal_samples, errors_for_people
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
 from fedcof.installation import install_line
@@ -31,7 +32,10 @@ from fedcof.settings import settings_of
 
 
 @with_settings(
-    dealing=dealing_settings, hyperparameters=hyperparameters, plan=partial(settings_of, Plan)
+    dealing=dealing_settings,
+    reading=reading_settings,
+    hyperparameters=hyperparameters,
+    plan=partial(settings_of, Plan),
 )
 def federate(
     *,
@@ -56,12 +60,12 @@ def federate(
         "fedcof-federation"
     ),
     dealing: Given,
+    reading: Given,
     hyperparameters: Given,
     plan: Given,
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
-    from fedcof.backbones import get
-    from fedcof.data import fashion_mnist, get_dealing
+    from fedcof.data import Reading, fashion_mnist, get_dealing
     from fedcof.data.datasets import load
     from fedcof.experiments import evaluate
     from fedcof.progress import progress_bar
@@ -75,10 +79,11 @@ def federate(
         if engine == "in-process" and plan:
             raise SettingError(next(iter(plan)), "needs --engine simulation: one process asks all")
         Plan(**plan)  # a value out of range is refused before features are extracted
+        names = Reading(**reading)
         demo = dataset == "fashion-mnist"
-        train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data)
-        scheme = get_dealing(partition, train.columns, **dealing)
-        dealt = deal_images(train, test, get(backbone), scheme, seed=seed)
+        train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
+        scheme = get_dealing(names.client or partition, train.columns, **dealing)
+        dealt = deal_samples(train, test, backbone, scheme, seed=seed)
         holders = len(np.unique(dealt.partition.assignment))
         start = time.perf_counter()
         with progress_bar("Summarizing", holders, unit="clients") as advance:

@@ -11,7 +11,7 @@ import typer
 from rich import box
 from rich.table import Table as RichTable
 
-from fedcof.commands.options import Data, out_folder
+from fedcof.commands.options import Data, Given, out_folder, reading_settings, with_settings
 from fedcof.commands.shared import check_device, console, error_console, errors_for_people
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ANY_WIDTH = console.options.update(width=1000)
 
 
+@with_settings(reading=reading_settings)
 def reproduce(
     name: Annotated[str, typer.Argument(help="The paper's label; see --list.")] = "",
     *,
@@ -46,8 +47,10 @@ def reproduce(
     ] = None,
     out: Annotated[Path, out_folder("results; a run into the same one goes on")] = Path("runs"),
     list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    reading: Given,
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
+    from fedcof.data import Reading
     from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
     from fedcof.report.sheets import sheets
     from fedcof.report.tables import by_place
@@ -67,7 +70,8 @@ def reproduce(
         if device != "cpu":
             check_device(device)
         results = Results(out)
-        run(experiment, results, partial(load_features, data=data), seeds=seeds, device=device)
+        load = partial(load_features, data=data, reading=Reading(**reading))
+        run(experiment, results, load, seeds=seeds, device=device)
         wanted = {(s.dataset, s.backbone) for s in experiment.settings()}
         rows = [
             row

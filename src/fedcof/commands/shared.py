@@ -29,8 +29,7 @@ from fedcof.errors import FedCOFError, SettingError
 from fedcof.installation import install_line
 
 if TYPE_CHECKING:
-    from fedcof.backbones import Backbone
-    from fedcof.data import Dealing, ImageSet
+    from fedcof.data import Dealing, FeatureTable, ImageSet
     from fedcof.experiments import Dealt
 
 EXIT_LEFT_OUT = 3
@@ -189,27 +188,34 @@ def check_device(device: str) -> None:
         raise ValueError(f"torch sees no device {device!r} here; take --device cpu")
 
 
-def deal_images(
-    train: ImageSet, test: ImageSet, backbone: Backbone, dealing: Dealing, *, seed: int
+def deal_samples(
+    train: ImageSet | FeatureTable,
+    test: ImageSet | FeatureTable,
+    backbone: str,
+    dealing: Dealing,
+    *,
+    seed: int,
 ) -> Dealt:
-    """Return the features of images, those to train on dealt to clients."""
-    from fedcof.data import extract_features
+    """Return features, those to train on dealt to clients; the backbone makes them of images."""
+    from fedcof.data import FeatureTable, extract_features
     from fedcof.experiments import Dealt
     from fedcof.progress import progress_bar
 
-    with progress_bar("Extracting features", len(train) + len(test), unit="images") as advance:
-        train_features = extract_features(train.images, backbone, advance=advance)
-        test_features = extract_features(test.images, backbone, advance=advance)
-    labels = train.labels[train_features.kept]
-    columns = {name: column[train_features.kept] for name, column in train.columns.items()}
-    partition = dealing.deal(labels, columns, seed)
+    origin: Mapping[str, str] = {}
+    tables = [part for part in (train, test) if isinstance(part, FeatureTable)]
+    images = [part for part in (train, test) if not isinstance(part, FeatureTable)]
+    if images:
+        from fedcof.backbones import get
+
+        network = get(backbone)
+        origin = network.origin
+        with progress_bar("Extracting features", sum(map(len, images)), unit="images") as advance:
+            for part in images:
+                found = extract_features(part.images, network, advance=advance)
+                kept = part.subset(found.kept)
+                tables.append(FeatureTable(found.features, kept.labels, kept.classes, kept.columns))
+    first, second = tables
+    partition = dealing.deal(first.labels, first.columns, seed)
     for note in partition.notes:
         error_console.print(f"note: {note}")
-    return Dealt(
-        train_features.features,
-        labels,
-        partition,
-        test_features.features,
-        test.labels[test_features.kept],
-        backbone.origin,
-    )
+    return Dealt(first.features, first.labels, partition, second.features, second.labels, origin)

@@ -19,12 +19,13 @@ from fedcof.commands.options import (
     hyperparameters,
     method_with,
     out_folder,
+    reading_settings,
     with_settings,
 )
 from fedcof.commands.shared import (
     check_device,
     console,
-    deal_images,
+    deal_samples,
     error_console,
     errors_for_people,
 )
@@ -45,6 +46,7 @@ _HEAD = "head.safetensors"
 
 @with_settings(
     dealing=dealing_settings,
+    reading=reading_settings,
     goal=partial(settings_of, TrainingGoal),
     training=partial(settings_of, TrainingSettings),
     hyperparameters=hyperparameters,
@@ -83,6 +85,7 @@ def train(
         Path, out_folder("head, history and checkpoint; a run into the same one goes on")
     ] = Path("fedcof-train"),
     dealing: Given,
+    reading: Given,
     goal: Given,
     training: Given,
     hyperparameters: Given,
@@ -90,9 +93,8 @@ def train(
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
         check_device(device)
-        from fedcof.backbones import get
         from fedcof.backbones.torch_backbone import network
-        from fedcof.data import datasets, get_dealing
+        from fedcof.data import Reading, datasets, get_dealing
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
         from fedcof.training import best, check_mode, chosen_server_lr
@@ -108,18 +110,20 @@ def train(
         if from_scratch and mode != "finetune":
             raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
         origin = _origin(start, hyperparameters, seed=seed, temperature=temperature)
-        images, test_images = datasets.load(dataset, data=data)
+        names = Reading(**reading)
+        samples, test_samples = datasets.load(dataset, data, names)
         if classes is not None or per_class is not None:
-            kept = min(classes or len(images.classes), len(images.classes))
-            images = subset(images, kept, per_class or len(images), seed=seed)
-            test_images = subset(test_images, kept, len(test_images), seed=seed)
-        scheme = get_dealing(partition, images.columns, **dealing)
+            kept = min(classes or len(samples.classes), len(samples.classes))
+            samples = subset(samples, kept, per_class or len(samples), seed=seed)
+            test_samples = subset(test_samples, kept, len(test_samples), seed=seed)
+        scheme = get_dealing(names.client or partition, samples.columns, **dealing)
         network_options: dict[str, Any] | None = None
         if mode == "probe":
-            dealt = deal_images(images, test_images, get(backbone), scheme, seed=seed)
+            dealt = deal_samples(samples, test_samples, backbone, scheme, seed=seed)
             head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = probing(dealt, head)
         else:
+            images, test_images = datasets.only_images(samples, test_samples)
             network_options = {
                 "name": backbone,
                 "size": image_size,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.data import ImageSet, Partition
+from fedcof.data import FeatureTable, ImageSet, Partition
 from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import participate
 from fedcof.heads import LinearHead
@@ -197,7 +197,9 @@ def on_images(
     )
 
 
-def subset(images: ImageSet, classes: int, per_class: int, *, seed: int) -> ImageSet:
+def subset(
+    images: ImageSet | FeatureTable, classes: int, per_class: int, *, seed: int
+) -> ImageSet | FeatureTable:
     """Return the first classes of a set, and of each at most so many images, drawn at random."""
     rng = np.random.default_rng(seed)
     of_class = (rng.permutation(np.flatnonzero(images.labels == c)) for c in range(classes))

@@ -35,7 +35,8 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
     """
     try:
         job = Job.from_record(question)
-        clients = load_clients(str(context.node_config.get("data", job.data)), context)
+        source = str(context.node_config.get("data", job.data))
+        clients = load_clients(source, context, job.reading)
         if action == DESCRIBE:
             return Roster(sorted(clients)).to_record()
         return summaries(job, clients, question["clients"], int(question["limit"])).to_record()

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
 from fedcof.client import Sender
+from fedcof.data.reading import USUAL_NAMES, Reading
 from fedcof.errors import AnswerError, SummaryError
 
 DESCRIBE = "describe"
@@ -40,6 +41,8 @@ class Job:
         The name of the backbone that makes features of images; empty where clients hold features.
     data : str, default ""
         Where a SuperNode finds its clients if its own configuration does not say; see `sources`.
+    reading : Reading
+        What the columns of the data are called, where its own configuration does not say it.
     origin : mapping of str to str, default {}
         What made the features that the clients hold, where the server knows it: in a simulation.
     """
@@ -47,6 +50,7 @@ class Job:
     sender: Sender
     backbone: str = ""
     data: str = ""
+    reading: Reading = USUAL_NAMES
     origin: Mapping[str, str] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
@@ -55,6 +59,7 @@ class Job:
             "sending": json.dumps(self.sender.settings()),
             "backbone": self.backbone,
             "data": self.data,
+            "reading": json.dumps(asdict(self.reading)),
             "origin": json.dumps(dict(self.origin)),
         }
 
@@ -65,6 +70,7 @@ class Job:
             sender=Sender.from_settings(json.loads(record["sending"])),
             backbone=str(record["backbone"]),
             data=str(record["data"]),
+            reading=Reading(**json.loads(record["reading"])),
             origin=json.loads(record["origin"]),
         )
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from fedcof.client import Sender
+from fedcof.data.reading import Reading
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
 from fedcof.federation.serving import TEXTS, Settings
@@ -27,7 +28,7 @@ def known_keys() -> dict[str, Any]:
     """Return every key of the run configuration with its default."""
     METHODS.load_plugins()
     known: dict[str, Any] = dict(TEXTS)
-    for cls in (*METHODS.values(), Sender, Plan, Settings):
+    for cls in (*METHODS.values(), Sender, Reading, Plan, Settings):
         known |= {name: declared.default for name, declared in settings_of(cls).items()}
     for cls in (TrainingSettings, AppTraining):
         known |= {f"train_{name}": declared.default for name, declared in settings_of(cls).items()}

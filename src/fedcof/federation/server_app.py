@@ -46,7 +46,7 @@ def run(grid: FlowerGrid, context: Context) -> None:
     settings = Settings.from_run_config(config)
     source = str(config.get(keys.get("test-data", ""), ""))
     with naming_test_data(source):
-        test = load_clients(source, context) if source else {}
+        test = load_clients(source, context, settings.job.reading) if source else {}
     training = None
     if config.get(keys.get("train-rounds", "")):
         # torch, which collecting does not need

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcof.client import Sender
+from fedcof.data.reading import Reading
 from fedcof.errors import TooFewClientsError
 from fedcof.federation.admission import Admission
 from fedcof.federation.collecting import Collector, Grid
@@ -87,6 +88,7 @@ class Settings:
             read_settings(Sender, config, method=method),
             backbone=texts["backbone"],
             data=texts["data"],
+            reading=read_settings(Reading, config),
         )
         return read_settings(
             cls,

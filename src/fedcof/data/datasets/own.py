@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcof.data.folders import image_parts, one_part
+from fedcof.data.folders import one_part
 from fedcof.data.images import ImageSet
 from fedcof.data.reading.folders import find_tables, split_source
 from fedcof.data.reading.own_data import OwnData, check_label_types
-from fedcof.data.reading.reading import USUAL_NAMES, Reading, read_tables
+from fedcof.data.reading.reading import USUAL_NAMES, Reading, read_images, read_tables
 from fedcof.data.split import Split, TableSplit, hold_out, hold_out_features
 from fedcof.data.tables import FeatureTable
 from fedcof.errors import OwnDataWarning
@@ -37,7 +37,7 @@ def read_own(source: str, reading: Reading = USUAL_NAMES) -> Split | TableSplit:
     kind, path = split_source(source)
     tables = find_tables(kind, path)
     if tables is None:
-        return read_folder(path)
+        return read_folder(path, reading)
     train = read_tables(tables.train, reading)
     for line in (tables.left_out + train.left_out).lines():
         warnings.warn(OwnDataWarning(f"{path}: {line}"), stacklevel=2)
@@ -47,13 +47,13 @@ def read_own(source: str, reading: Reading = USUAL_NAMES) -> Split | TableSplit:
     return as_split(train, read_tables(tables.test, reading))
 
 
-def read_folder(path: Path) -> Split:
+def read_folder(path: Path, reading: Reading = USUAL_NAMES) -> Split:
     """Return the images of a folder with one sub-folder a class.
 
     Where it has sub-folders ``train`` and ``test`` (or ``val``), these have one a class; else a
     fifth of every class is held out.
     """
-    parts = image_parts(path)
+    parts = read_images(path, reading)
     if "train" in parts and "test" in parts:
         return parts["train"], parts["test"]
     return hold_out(one_part(parts, "train"))
@@ -71,7 +71,7 @@ def read_tables_of_images(train: Sequence[Path], test: Sequence[Path] = ()) -> S
         return hold_out(whole)
     split = as_split(own, read_tables(test))
     assert isinstance(split[0], ImageSet)
-    return split  # type: ignore[return-value]  # as the first is, so is the second
+    return split
 
 
 def as_split(train: OwnData, test: OwnData) -> Split | TableSplit:

@@ -25,6 +25,7 @@ from fedcof.data.images import ImageSet
 from fedcof.data.reading.folders import KINDS
 from fedcof.data.reading.reading import USUAL_NAMES, Reading
 from fedcof.data.split import Split, TableSplit
+from fedcof.data.tables import FeatureTable
 from fedcof.errors import DatasetMissingError
 
 _OFFICIAL = "official"
@@ -239,19 +240,16 @@ def load(
     return split
 
 
-def load_images(
-    name: str, data: str | os.PathLike[str] | None = None, reading: Reading = USUAL_NAMES
-) -> Split:
-    """Return the train and the test set of a data set of images, as `load` does.
+def only_images(train: ImageSet | FeatureTable, test: ImageSet | FeatureTable) -> Split:
+    """Return a train and a test set that have to be of images.
 
     Raises
     ------
     ValueError
-        If it is a table of features.
+        If they are features.
     """
-    train, test = load(name, data, reading)
     if not (isinstance(train, ImageSet) and isinstance(test, ImageSet)):
-        raise ValueError(f"{name} has features; images are needed here")
+        raise ValueError("these are features; images are needed here")
     return train, test
 
 

@@ -115,7 +115,7 @@ def _load_npy(path: Path, mode: Any) -> NDArray[Any] | str:
 def _load_safetensors(data: bytes) -> dict[str, NDArray[Any] | str]:
     import safetensors
 
-    found: list[tuple[str, dict[str, Any]]] = safetensors.deserialize(data)
+    found: list[tuple[str, dict[str, Any]]] = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     return {name: _tensor(tensor) for name, tensor in found}
 
 
@@ -132,4 +132,4 @@ def _tensor(found: Mapping[str, Any]) -> NDArray[Any] | str:
         return np.asarray(upper.view(np.float32).reshape(shape))
     if kind not in _DTYPES:
         return f"is of type {kind}, which has no place in NumPy; save it as float16 or float32"
-    return np.frombuffer(data, _DTYPES[kind]).reshape(shape)
+    return np.asarray(np.frombuffer(data, _DTYPES[kind]).reshape(shape))

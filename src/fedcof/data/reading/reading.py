@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcof.data.folders import image_parts, one_part
-from fedcof.data.images import WindowedImages
+from fedcof.data.folders import First, image_parts, one_part
+from fedcof.data.images import ImageSet, WindowedImages, image_name
 from fedcof.data.left_out import LeftOut
 from fedcof.data.pixels import Window
 from fedcof.data.reading.folders import find_tables, open_table, split_source
@@ -33,6 +33,7 @@ from fedcof.data.reading.frames import table_of
 from fedcof.data.reading.own_data import OwnData, Places, joined
 from fedcof.data.reading.table import Table
 from fedcof.data.reading.values import samples_of
+from fedcof.errors import OwnDataError
 from fedcof.settings import check_settings, setting
 
 
@@ -94,7 +95,7 @@ def read(
     kind, path = split_source(source)
     tables = find_tables(kind, path)
     if tables is None:
-        return _windowed(read_images(path), reading)
+        return _own_images(one_part(read_images(path, reading), "train"))
     left_out = tables.left_out
     if tables.test:
         left_out += LeftOut({"held out for testing": tuple(map(str, tables.test))})
@@ -114,25 +115,45 @@ def read_tables(
     return joined([_samples(table, reading, labelled, finite) for table in tables])
 
 
-def read_images(path: Path) -> OwnData:
-    """Return the images of a folder, a sub-folder a class; where it has parts, those to train on."""
-    images = one_part(image_parts(path), "train")
+def read_images(path: Path, reading: Reading = USUAL_NAMES) -> dict[str, ImageSet]:
+    """Return the images of a folder by the part, as `fedcof.data.folders.image_parts` does.
+
+    The folders are the classes; or where the client is "folder", those of the first level are the
+    clients. With the label "folder" those of the first level are the classes for sure.
+
+    Raises
+    ------
+    OwnDataError
+        If a column is named.
+    """
+    named = {reading.features, reading.label, reading.client} - {"", "folder"}
+    if named:
+        raise OwnDataError(
+            f"{path} is read as a folder of images, which has no columns: "
+            f"{', '.join(sorted(named))} cannot be among them"
+        )
+    first: First = "client" if reading.client else "class" if reading.label else ""
+    return {
+        part: replace(images, images=_windowed(images.images, reading))
+        for part, images in image_parts(path, first=first).items()
+    }
+
+
+def _windowed(images: Any, reading: Reading) -> Any:
+    window = Window.parse(reading.window)
+    return images if window is None else WindowedImages(images, window)
+
+
+def _own_images(images: ImageSet) -> OwnData:
     return OwnData(
         images.images,
         np.array(images.classes)[images.labels],
         images.columns.get("client"),
-        Places.of_files([str(image) for image in images.images]),
+        Places.of_files([image_name(image, row) for row, image in enumerate(images.images)]),
         images.columns,
         images.left_out,
         classes=images.classes,
     )
-
-
-def _windowed(own: OwnData, reading: Reading) -> OwnData:
-    window = Window.parse(reading.window)
-    if window is None or own.are_features:
-        return own
-    return replace(own, data=WindowedImages(own.data, window))
 
 
 def _samples(table: Table, reading: Reading, labelled: bool, finite: bool) -> OwnData:
@@ -144,4 +165,4 @@ def _samples(table: Table, reading: Reading, labelled: bool, finite: bool) -> Ow
         labelled=labelled,
         finite=finite,
     )
-    return _windowed(own, reading)
+    return own if own.are_features else replace(own, data=_windowed(own.data, reading))

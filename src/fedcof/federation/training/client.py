@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,7 @@ from torch import nn
 
 from fedcof.backbones import Preprocessing
 from fedcof.backbones.torch_backbone import network
+from fedcof.data import Reading
 from fedcof.errors import HeadError, SummaryError
 from fedcof.federation.faults import CANNOT
 from fedcof.federation.records import code_of
@@ -39,7 +41,9 @@ def train(message: Message, context: Context) -> Message:
         task, client_id = to_task(message.content)
         config: dict[str, Any] = dict(message.content.config_records[CONFIG])
         source = str(context.node_config.get("data", config["data"]))
-        data, labels = load_clients(source, context)[client_id]
+        data, labels = load_clients(source, context, Reading(**json.loads(config["reading"])))[
+            client_id
+        ]
         update = _update(task, client_id, data, labels, config)
         return Message(to_answer(client_id, update), reply_to=message)
     except (Exception, SystemExit) as error:

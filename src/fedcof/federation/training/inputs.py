@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 
 from fedcof.backbones import Preprocessing
 from fedcof.data.images import Rows, unreadable_images
-from fedcof.errors import SummaryError
-from fedcof.federation.sources import Data, are_features, extract
-from fedcof.data import read_image
-from fedcof.data.images import Rows
 from fedcof.data.reading.own_data import Data, are_features
-from fedcof.errors import SummaryError, UnreadableImageError
+from fedcof.errors import SummaryError
 from fedcof.federation.sources import extract
 from fedcof.training.batches import Images
 from fedcof.training.local import Inputs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,12 @@ class Training(AppTraining):
                 f"{len(nodes)} clients are there, min-clients is {plan.min_clients}: start the "
                 "SuperNodes that are missing, or lower min-clients, and run again"
             )
-        config = {"data": job.data, "backbone": job.backbone, "classes": head.classes.tolist()}
+        config = {
+            "data": job.data,
+            "reading": json.dumps(asdict(job.reading)),
+            "backbone": job.backbone,
+            "classes": head.classes.tolist(),
+        }
         model, preprocessing = Classifier(nn.Identity(), head), None
         if self.mode != "probe":
             backbone = network(job.backbone)

@@ -14,9 +14,16 @@ import pyarrow.feather
 import pyarrow.parquet
 from PIL import Image
 
-from fedcof.data import arrow, extract_features
-from fedcof.data.arrow import read_images, read_path, read_split
+from fedcof.data import Reading, extract_features, read
+from fedcof.data.datasets.own import as_sets, read_own, read_tables_of_images
+from fedcof.data.reading import arrow
+from fedcof.data.reading.reading import read_tables
 from fedcof.installation import install_line
+
+
+def read_images(paths, **names):
+    [images] = as_sets([read_tables(paths, Reading(**names))])
+    return images
 
 
 def png(value):
@@ -132,7 +139,7 @@ def test_the_column_of_images_is_found_by_what_it_holds(tmp_path):
 
 def test_columns_may_be_named(tmp_path):
     content = table(kind=[2, 2, 5, 5, 5], other=[b""] * 5)
-    images = read_images([write(tmp_path / "a.parquet", content)], image="other", label="kind")
+    images = read_images([write(tmp_path / "a.parquet", content)], features="other", label="kind")
     assert images.labels.tolist() == [0, 0, 1, 1, 1]
     assert images.classes == ("2", "5")
     assert images.images[0] == b""
@@ -165,8 +172,7 @@ def test_hugging_faces_metadata_name_the_classes(tmp_path):
 def test_train_and_test_files_have_the_same_classes(tmp_path):
     train = write(tmp_path / "train.parquet", table(labels=["c", "b", "b", "c", "c"]))
     test = write(tmp_path / "test.parquet", table([8, 9], ["a", "c"]))
-    for read in (read_split([train], [test]), read_path(tmp_path)):
-        first, second = read
+    for first, second in (read_tables_of_images([train], [test]), read_own(str(tmp_path))):
         assert first.classes == second.classes == ("a", "b", "c")
         assert first.labels.tolist() == [2, 1, 1, 2, 2]
         assert second.labels.tolist() == [0, 2]
@@ -175,25 +181,25 @@ def test_train_and_test_files_have_the_same_classes(tmp_path):
 
 def test_of_one_file_a_fifth_of_every_class_is_held_out(tmp_path):
     content = table(range(20), [0, 1] * 10)
-    train, test = read_path(write(tmp_path / "a.parquet", content))
+    train, test = read_own(str(write(tmp_path / "a.parquet", content)))
     assert np.bincount(train.labels).tolist() == [8, 8]
     assert np.bincount(test.labels).tolist() == [2, 2]
     assert {*train.images, *test.images} == {png(value) for value in range(20)}
 
 
-def test_a_folder_without_a_test_file_says_what_is_expected(tmp_path):
-    write(tmp_path / "train.parquet", table())
-    with pytest.raises(FileNotFoundError, match=r"no files train\* and test\*"):
-        read_path(tmp_path)
+def test_of_a_folder_without_a_test_file_a_fifth_is_held_out(tmp_path):
+    write(tmp_path / "train.parquet", table(range(20), [0, 1] * 10))
+    train, test = read_own(str(tmp_path))
+    assert (len(train), len(test)) == (16, 4)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"image": [b""], "id": [1]}, r"no column 'of labels'; it has \['image', 'id'\]"),
-        ({"label": [1], "id": [1]}, r"no column of images; it has \['label', 'id'\]"),
-        ({"image": [b"", b""], "label": [1, None]}, "labels of dtype float64"),
-        ({"image": [b"", b""], "label": ["a", None]}, "labels of dtype object"),
+        ({"image": [b""], "id": [1]}, r"has no labels; it has 'image', 'id'"),
+        ({"label": [1], "id": [1]}, r"no features and no images; it has 'id'"),
+        ({"image": [b"", b""], "label": [1, None]}, "row 1 has no label"),
+        ({"image": [b"", b""], "label": ["a", None]}, "row 1 has no label"),
     ],
     ids=["no-labels", "no-images", "hole-in-numbers", "hole-in-texts"],
 )
@@ -205,20 +211,20 @@ def test_a_file_without_images_and_labels_lists_its_columns(tmp_path, content, m
 
 def test_files_of_different_columns_are_refused(tmp_path):
     first = write(tmp_path / "a.parquet", table())
-    second = write(tmp_path / "b.parquet", table(user=list("abcde")))
-    with pytest.raises(ValueError, match=r"b\.parquet has other columns than .*a\.parquet"):
+    second = write(tmp_path / "b.parquet", table(client=list("abcde")))
+    with pytest.raises(ValueError, match=r"a\.parquet has no clients, but .*b\.parquet has"):
         read_images([first, second])
 
 
 def test_a_damaged_file_is_named(path):
     path.write_bytes(path.read_bytes()[:-9][:200])
-    with pytest.raises(ValueError, match=f"{path.name} is no whole Parquet or Arrow file"):
+    with pytest.raises(ValueError, match=f"{path.name} cannot be read .* damaged"):
         read_images([path])
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file .*absent\.parquet"):
-        read_path(tmp_path / "absent.parquet")
+    with pytest.raises(FileNotFoundError, match=r"no file or folder .*absent\.parquet"):
+        read(tmp_path / "absent.parquet")
 
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch, path):
