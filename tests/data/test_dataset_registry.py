@@ -110,9 +110,12 @@ def test_a_parquet_file_of_the_users_own_goes_by_its_path(tmp_path):
     assert (len(train), len(test)) == (8, 2)
 
 
-def test_a_table_of_features_is_not_a_set_of_images():
-    with pytest.raises(ValueError, match="load_table"):
-        datasets.load("table:features.npz")
+def test_a_table_of_features_is_not_a_set_of_images(tmp_path):
+    np.savez(tmp_path / "own.npz", features=np.eye(10), labels=np.arange(10) % 2)
+    train, test = datasets.load(f"table:{tmp_path / 'own.npz'}")
+    assert (len(train), len(test)) == (8, 2)
+    with pytest.raises(ValueError, match="images are needed"):
+        datasets.only_images(train, test)
 
 
 def hub_table(labels, **columns):

@@ -188,7 +188,7 @@ def test_a_node_that_goes_offline_is_named_and_the_others_go_on(clients, head):
     nodes.offline.add(1)
     start = {"head.weight": head.weight.astype(np.float32)}
     chosen = replace(SETTINGS, rounds=1, participation=1.0)
-    config = {"data": SOURCE, "backbone": "", "classes": [0, 1, 2]}
+    config = {"data": SOURCE, "reading": "{}", "backbone": "", "classes": [0, 1, 2]}
     exchange = GridExchange(FlowerGrid(nodes), holders(), config)
     _, rounds = train(exchange, clients, start, chosen, lambda state: 0.0)
     assert rounds[1].clients == 4

@@ -129,7 +129,7 @@ class Summary(ABC):
             raise SummaryError(
                 "client-ids", "the client ids must be in ascending order, each once, at least one"
             )
-        self._set("classes", as_labels(self.classes))
+        self._set("classes", _as_classes(self.classes))
         self._set("counts", as_counts(self.counts))
         sizes = {"rows": len(self.classes), "clients": len(self.client_ids)}
         if sizes["rows"] == 0:
@@ -538,6 +538,13 @@ def check_classes(summary: Summary, classes: ArrayLike) -> None:
             f"the classes {unknown[:5]} are not among the {len(known)} of this federation",
             client_id=summary.client_ids[0],
         )
+
+
+def _as_classes(classes: ArrayLike) -> NDArray[Any]:
+    """Return the classes of a summary, which are integers or texts, not floats that are whole."""
+    if getattr(classes, "dtype", np.dtype(np.int64)).kind == "f":
+        raise SummaryError("labels", "classes must be integers or texts, these are floats")
+    return as_labels(classes)
 
 
 def as_counts(counts: ArrayLike) -> NDArray[np.int64]:

@@ -105,7 +105,8 @@ def _load_key(file: Any, key: str) -> NDArray[Any] | str:
 def _load_npy(path: Path, mode: Any) -> NDArray[Any] | str:
     with reading(path):
         try:
-            return np.asanyarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+            array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
+            return array
         except ValueError as error:
             if "allow_pickle" in str(error) or "Python objects" in str(error):
                 return _PICKLED

@@ -106,9 +106,13 @@ def open_table(path: Path, label: str = "", client: str = "") -> Table:
 
     Raises
     ------
+    FileNotFoundError
+        If it is not there.
     OwnDataError
         If it is damaged.
     """
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}")
     if path.is_dir() or _suffix(path) in arrays.SUFFIXES:
         return arrays.open_arrays(path)
     if csv_files.is_csv(path):

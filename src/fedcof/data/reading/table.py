@@ -64,7 +64,7 @@ def reading(path: Path) -> Iterator[None]:
     """Say which file cannot be read."""
     try:
         yield
-    except (OwnDataError, ModuleNotFoundError):
+    except (OwnDataError, ModuleNotFoundError, FileNotFoundError):
         raise
     except Exception as error:  # the readers raise whatever they meet in a damaged file
         why = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
