@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,8 @@ from fedcof.data import dicom
 from fedcof.data.images import ImageSet
 from fedcof.data.left_out import LeftOut
 from fedcof.data.same_pictures import warn_of_same_pictures
-from fedcof.errors import FolderError
+from fedcof.errors import FolderError, OwnDataWarning
+from fedcof.labels import near_twins
 
 HIDDEN = "hidden, or put there by an operating system"
 NO_PICTURE = "not a picture"
@@ -196,6 +198,7 @@ def image_parts(root: str | os.PathLike[str], *, first: First = "") -> dict[str,
         parts[name] = replace(parts[name], left_out=parts[name].left_out + beside)
     if "train" in parts and "test" in parts:
         parts["test"] = _with_classes(parts["test"], parts["train"].classes, root)
+    _warn_of_twins(root, parts)
     warn_of_same_pictures(
         [
             (Path(path), part, images.classes[label])
@@ -241,6 +244,11 @@ def list_pictures(path: str | os.PathLike[str]) -> tuple[list[Path], LeftOut]:
     if not tree.pictures:
         raise FileNotFoundError("\n".join([f"{path} has no pictures", *tree.left_out().lines()]))
     return tree.pictures, tree.left_out()
+
+
+def is_picture(path: Path) -> bool:
+    """Return whether a file is a picture, by its name or its first bytes."""
+    return _kind(path) in (_PICTURE, _DICOM)
 
 
 def _walk(root: Path, without: Set[Path] = frozenset()) -> _Tree:
@@ -361,6 +369,20 @@ def _check_unambiguous(tree: _Tree) -> None:
 
 def _some(names: Sequence[str], limit: int = 3) -> str:
     return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
+
+
+def _warn_of_twins(root: Path, parts: Mapping[str, ImageSet]) -> None:
+    """Warn of folders whose names may be meant as one."""
+    names = {name for images in parts.values() for name in images.classes}
+    for images in parts.values():
+        names |= set(images.columns.get("client", np.empty(0, np.str_)).tolist())
+    for twins in near_twins(names):
+        warnings.warn(
+            f"{root}: the folders {', '.join(map(repr, twins))} are taken as {len(twins)} "
+            "different names; write them alike if they are one",
+            OwnDataWarning,
+            stacklevel=3,
+        )
 
 
 def _part(name: str) -> str:

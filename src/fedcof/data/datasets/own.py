@@ -10,6 +10,7 @@ import numpy as np
 
 from fedcof.data.folders import one_part
 from fedcof.data.images import ImageSet
+from fedcof.data.left_out import LeftOut
 from fedcof.data.reading.folders import find_tables, split_source
 from fedcof.data.reading.own_data import OwnData, check_label_types
 from fedcof.data.reading.reading import USUAL_NAMES, Reading, read_images, read_tables
@@ -54,6 +55,8 @@ def read_folder(path: Path, reading: Reading = USUAL_NAMES) -> Split:
     fifth of every class is held out.
     """
     parts = read_images(path, reading)
+    for line in sum((images.left_out for images in parts.values()), LeftOut()).lines():
+        warnings.warn(OwnDataWarning(line), stacklevel=3)
     if "train" in parts and "test" in parts:
         return parts["train"], parts["test"]
     return hold_out(one_part(parts, "train"))

@@ -20,11 +20,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from fedcof.data.folders import First, image_parts, one_part
+from fedcof.data.folders import First, image_parts, is_picture, list_pictures, one_part
 from fedcof.data.images import ImageSet, WindowedImages, image_name
 from fedcof.data.left_out import LeftOut
 from fedcof.data.pixels import Window
@@ -60,7 +60,12 @@ USUAL_NAMES = Reading()
 
 
 def read(
-    source: Any, reading: Reading = USUAL_NAMES, *, labelled: bool = True, finite: bool = True
+    source: Any,
+    reading: Reading = USUAL_NAMES,
+    *,
+    part: Literal["train", "test"] = "train",
+    labelled: bool = True,
+    finite: bool = True,
 ) -> OwnData:
     """Return the samples of a source.
 
@@ -70,8 +75,13 @@ def read(
         A path, perhaps behind ``folder:``, ``parquet:`` or ``table:``; or a data frame of pandas,
         a data set of Hugging Face, a table of Arrow, a dict of arrays.
     reading : Reading
+    part : {"train", "test"}, default "train"
+        What is read where a folder has a part to train on and one to test on. The rows of the other
+        are in ``left_out``.
     labelled : bool, default True
-        Whether a table without labels is refused.
+        Whether a table without labels is refused. If not, a folder of images may have any form, and
+        one image is a source too; where neither a label nor a client is named, all that lies in a
+        folder is read, and has no labels.
     finite : bool, default True
         Whether features that are not finite are refused here. Else they are where a client's
         samples are summarized, so that one client's do not stop the others.
@@ -93,13 +103,19 @@ def read(
     if not isinstance(source, str | os.PathLike):
         return _samples(table_of(source), reading, labelled, finite)
     kind, path = split_source(source)
+    if not labelled and path.is_file() and is_picture(path):
+        return _pictures(path, reading)
     tables = find_tables(kind, path)
+    if tables is None and not (labelled or reading.label or reading.client):
+        return _pictures(path, reading)
     if tables is None:
-        return _own_images(one_part(read_images(path, reading), "train"))
-    left_out = tables.left_out
-    if tables.test:
-        left_out += LeftOut({"held out for testing": tuple(map(str, tables.test))})
-    own = read_tables(tables.train, reading, labelled=labelled, finite=finite)
+        return _own_images(one_part(read_images(path, reading), part))
+    left_out, files, others = tables.left_out, tables.train, tables.test
+    if part == "test" and tables.test:
+        files, others = others, files
+    if others:
+        left_out += LeftOut({f"a table not of the part to {part} on": tuple(map(str, others))})
+    own = read_tables(files, reading, labelled=labelled, finite=finite)
     return replace(own, left_out=own.left_out + left_out)
 
 
@@ -137,6 +153,13 @@ def read_images(path: Path, reading: Reading = USUAL_NAMES) -> dict[str, ImageSe
         part: replace(images, images=_windowed(images.images, reading))
         for part, images in image_parts(path, first=first).items()
     }
+
+
+def _pictures(path: Path, reading: Reading) -> OwnData:
+    """Return all pictures of a path, without labels."""
+    paths, left_out = list_pictures(path)
+    places = Places.of_files(list(map(str, paths)))
+    return OwnData(_windowed(paths, reading), None, None, places, left_out=left_out)
 
 
 def _windowed(images: Any, reading: Reading) -> Any:
