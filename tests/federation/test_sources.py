@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+import fedcof
+from fedcof.data import Window
+from fedcof.data.images import WindowedImages
 from fedcof.errors import SummaryError
 from fedcof.federation.sources import extract, load_clients
 
@@ -196,3 +199,19 @@ def test_images_without_a_backbone_are_refused(images):
 def test_images_with_too_few_labels_are_refused(images):
     with pytest.raises(SummaryError, match="3 images but 2 labels"):
         extract(images, [1, 2], "squeezenet1.1")
+
+
+def test_pictures_in_different_windows_are_not_solved_together(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path))
+    pictures = [np.arange(64, dtype=np.uint16).reshape(8, 8) + np.uint16(i) for i in range(3)]
+    method = fedcof.FedNCM()
+    summaries = []
+    for high in (100, 200):
+        images = WindowedImages(pictures, Window(0, high))
+        features, labels, origin = extract(images, ["a", "b", "b"], "squeezenet1.1")
+        summaries.append(
+            method.summarize(features, labels, client_id=str(high)).with_origin(origin)
+        )
+    assert summaries[0].origin["window"] == "0:100"
+    with pytest.raises(SummaryError, match=r"not of one window: .*0:100.*0:200"):
+        method.solve(summaries)

@@ -157,6 +157,12 @@ class WindowedImages(LazyImages):
         return Windowed(self._images[row], self._window)
 
 
+def window_of(images: Sequence[ImageSource] | NDArray[np.uint8]) -> Window | None:
+    """Return the window of the first of some images, which is that of all of one reading."""
+    first = images[0] if len(images) else None
+    return first.window if isinstance(first, Windowed) else None
+
+
 def content_hash(source: ImageSource) -> bytes:
     """Return the SHA-256 of an image's content, the same wherever its file lies.
 

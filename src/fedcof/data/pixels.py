@@ -73,7 +73,7 @@ class Window:
         return self.low, self.high
 
     def __str__(self) -> str:
-        return f"{self.low:g}:{self.high:g}"
+        return f"{self.low:.12g}:{self.high:.12g}"
 
 
 def own_range(values: NDArray[Any]) -> Window | None:

@@ -108,7 +108,8 @@ def extract(data: Data, labels: Any, backbone: str, **options: Any) -> Extracted
 
     Images that cannot be read are left out, with a warning; features are kept in the user's cache,
     so a client that is asked again does not compute them again. The options are those of
-    `fedcof.data.extract_features`.
+    `fedcof.data.extract_features`. A window of the pixels is part of the origin: summaries of
+    pictures in different windows are not solved together.
 
     Raises
     ------
@@ -123,10 +124,13 @@ def extract(data: Data, labels: Any, backbone: str, **options: Any) -> Extracted
     if len(data) != len(labels):
         raise SummaryError("labels", f"{len(data)} images but {len(labels)} labels")
     from fedcof.data import extract_features
+    from fedcof.data.images import window_of
 
     network = _backbone(backbone)
     found = extract_features(data, network, **options)
-    return Extracted(found.features, as_labels(labels)[found.kept], network.origin)
+    window = window_of(data)
+    made_by = network.origin if window is None else {**network.origin, "window": str(window)}
+    return Extracted(found.features, as_labels(labels)[found.kept], made_by)
 
 
 @lru_cache(maxsize=1)
