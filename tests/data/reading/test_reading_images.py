@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from pictures import grey, png
+from pictures import encode, grey, png
+from PIL import Image
 
 from fedcof.data import Reading, datasets, read, read_image
 from fedcof.errors import OwnDataError, OwnDataWarning, SettingError
@@ -99,3 +100,24 @@ def test_what_lies_beside_the_images_is_said_where_they_are_split(tmp_path):
         train, test = datasets.load(f"folder:{tmp_path}")
     assert (len(train), len(test)) == (2, 1)
     assert ["notes.txt" in str(w.message) or "part val" in str(w.message) for w in warned] == [1, 1]
+
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (3, 4, 4, 3)).astype(np.uint8)
+HOLDERS = {
+    "pillow": Image.fromarray,
+    "arrays": np.asarray,
+    "bytes": lambda pixels: encode(Image.fromarray(pixels)),
+    "bytearray": lambda pixels: bytearray(encode(Image.fromarray(pixels))),
+    "memoryview": lambda pixels: memoryview(encode(Image.fromarray(pixels))),
+    "dict": lambda pixels: {"bytes": encode(Image.fromarray(pixels)), "path": None},
+}
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=list(HOLDERS))
+@pytest.mark.parametrize("kind", ["dict", "frame"])
+def test_whatever_holds_pictures_in_a_table_they_are_images(hold, kind):
+    table = {"image": [hold(pixels) for pixels in PIXELS], "label": ["a", "b", "a"]}
+    own = read(table if kind == "dict" else pytest.importorskip("pandas").DataFrame(table))
+    assert own.labels.tolist() == ["a", "b", "a"]
+    for image, pixels in zip(own.data, PIXELS, strict=True):
+        np.testing.assert_array_equal(read_image(image), pixels)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from fedcof.data.reading.arrays import ArrayTable
 from fedcof.data.reading.arrow import ArrowTable, pyarrow
@@ -28,7 +30,7 @@ def table_of(source: Any) -> Table:
     """
     kind = type(source).__name__
     if isinstance(source, Mapping) and all(map(_is_array, source.values())):
-        return ArrayTable("the arrays", {name: np.asarray(v) for name, v in source.items()})
+        return ArrayTable("the arrays", {name: _as_array(v) for name, v in source.items()})
     if isinstance(source, Mapping):
         raise OwnDataError(
             f"a {kind} of {', '.join(map(str, source))} is several data sets; give one of them"
@@ -41,6 +43,10 @@ def table_of(source: Any) -> Table:
     if isinstance(source, pa.Table):
         return ArrowTable("the table", source, Path())
     if hasattr(source, "columns") and hasattr(source, "index"):
+        columns = {str(name): values for name, values in source.items()}
+        if any(values.dtype == object and _are_pictures(values) for values in columns.values()):
+            arrays = {name: _as_array(list(values)) for name, values in columns.items()}
+            return ArrayTable("the data frame", arrays)
         return ArrowTable("the data frame", _from_pandas(source), Path())
     raise OwnDataError(
         f"a {kind} is no source of data; expected a path, a data frame of pandas, a data set of "
@@ -65,6 +71,24 @@ def _from_pandas(frame: Any) -> Any:
             + (f"; {error.args[1]}" if len(error.args) > 1 else "")
             + "; make each column of one type"
         ) from None
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """Return values as an array; pictures that are objects stay what they are."""
+    if not isinstance(values, list | tuple) or not _are_pictures(values):
+        return np.asarray(values)
+    array = np.empty(len(values), object)
+    for row, value in enumerate(values):
+        array[row] = value
+    return array
+
+
+def _are_pictures(values: Iterable[Any]) -> bool:
+    """Return whether values are objects that hold pixels, for which Arrow has no type."""
+    first = next((value for value in values if value is not None), None)
+    if isinstance(first, np.ndarray):
+        return first.ndim > 1
+    return isinstance(first, Image.Image | bytearray | memoryview)
 
 
 def _is_array(value: Any) -> bool:
