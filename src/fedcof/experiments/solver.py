@@ -1,8 +1,8 @@
 """The closed form solved as the authors' code does, to tell what a solver moves from a method.
 
-Their code adds a ridge of 0.01 to every G and takes its pseudo-inverse in float32, with the default
-cut of ``torch.linalg.pinv``: eigenvalues up to ``dim * eps`` of the largest count as zero, and eps
-of float32 is 1.19e-7. (The default of ``numpy.linalg.pinv`` is another: 1e-15.)
+Their code solves the same system with a pseudo-inverse in float32 and the default cut of
+``torch.linalg.pinv``: eigenvalues up to ``dim * eps`` of the largest count as zero, and eps of
+float32 is 1.19e-7. (The default of ``numpy.linalg.pinv`` is another: 1e-15.)
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from fedcof.experiments.one_round import traffic_columns
 from fedcof.heads import LinearHead, normalize_rows
 from fedcof.methods import Fed3R, FedCOF, FedCOFOracle
 from fedcof.numerics import add_to_diagonal, rounding
-
-_RIDGE = 0.01
 
 
 @dataclass(frozen=True)
@@ -47,11 +45,11 @@ class Solved(Procedure):
         pooled, traffic = clients.pooled(self.method)
         gram = _gram(self.method, pooled)
         if self.solver == "pinv32":
-            weight, cut = pseudo_inverse_float32(add_to_diagonal(gram, _RIDGE), pooled.sums)
+            weight, cut = pseudo_inverse_float32(gram, pooled.sums)
             head = LinearHead(weight, pooled.classes)
         else:
             head = self.method.fit(pooled)
-            values = linalg.eigvalsh(add_to_diagonal(gram, getattr(self.method, "ridge", 0.0)))
+            values = linalg.eigvalsh(gram)
             cut = int((values <= rounding(values[-1], len(values))).sum())
         return {
             "accuracy": head.score(dealt.test_features, dealt.test_labels),
@@ -61,9 +59,9 @@ class Solved(Procedure):
 
 
 def _gram(method: Fed3R | FedCOF | FedCOFOracle, pooled: Any) -> NDArray[np.float64]:
-    """Return G without a ridge."""
+    """Return G with its regulariser."""
     if isinstance(method, Fed3R):
-        return np.array(pooled.gram, dtype=np.float64)
+        return add_to_diagonal(np.array(pooled.gram, dtype=np.float64), method.ridge)
     return np.asarray(pooled.gram(method.shrinkage))
 
 
@@ -75,7 +73,7 @@ def pseudo_inverse_float32(
     Parameters
     ----------
     gram : ndarray of float64, shape (dim, dim)
-        G, symmetric.
+        G with its regulariser, symmetric.
     sums : ndarray of float, shape (classes, dim)
         B.
     """

@@ -84,7 +84,7 @@ solver = Experiment(
     metrics=("accuracy", "directions_cut"),
     paper=published("table1"),
     notes=(
-        "pinv32: a ridge of 0.01 on every G, then a pseudo-inverse in float32 that drops every "
+        "pinv32 is what the authors' code does: a pseudo-inverse in float32 that drops every "
         "eigenvalue up to d · 1.19e-7 of the largest, the default of torch.linalg.pinv. By the "
         "paper's equations the exact solution is the right one, and the one that fedcof takes; it "
         "drops what is zero in float64.",

@@ -81,6 +81,8 @@ table_ft_sqnet = Experiment(
     seeds=3,
 )
 
+_FT_ROUNDS = {"": 100, "fedncm": 200}
+
 fig_ft = Experiment(
     name="fig_ft",
     title="Training-free rounds, then fine-tuning",
@@ -90,8 +92,11 @@ fig_ft = Experiment(
             SQUEEZENET,
             (
                 *_random(200),
-                *_tuned(dataset, _STARTS, {"": 100, "fedncm": 200}),
-                *(_finetune(start, _fedavg(1e-3, 100)) for start in _STARTS),
+                *_tuned(dataset, _STARTS, _FT_ROUNDS),
+                *(
+                    _finetune(start, _fedavg(1e-3, _FT_ROUNDS.get(start.name, 100)))
+                    for start in _STARTS
+                ),
             ),
         )
         for dataset in _THREE
@@ -101,8 +106,7 @@ fig_ft = Experiment(
     seeds=3,
     notes=(
         "FedAvg after a training-free head is in the figure's caption, its learning rate of 0.001 "
-        "in the README of the authors' code; its rounds are those of FedAdam after Fed3R and "
-        "FedCOF.",
+        "in the README of the authors' code; its rounds are those of FedAdam after the same head.",
     ),
 )
 
