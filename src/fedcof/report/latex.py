@@ -28,22 +28,19 @@ _COLUMN_POINTS = 345.0
 """A column of an article of one column; a wider table is cut between two metrics."""
 _CHARACTER_POINTS, _SPACE_POINTS = 4.6, 8.0
 """About what a character takes in ``\\small``, and what stands between two columns."""
-_ROWS = 40
-"""More rows are more than a page: they become another table."""
+_LINES = 42.0
+"""More lines are more than a page."""
 
 
 def as_latex(experiment: Experiment, sheets: Sequence[Sheet]) -> str:
     """Return ``table`` environments with what an experiment's sheets show.
 
-    Sheets with the same columns share a table, each under its caption. What is still wider than the
-    column, as in papers of two columns, is scaled down to it.
+    Sheets with the same columns share a table, each under its caption, as far as a page goes. What
+    is still wider than the column, as in papers of two columns, is scaled down to it.
     """
     together = [list(alike) for _, alike in groupby(sheets, key=_columns)]
     floats = [
-        (page, cuts)
-        for alike in together
-        for cuts in [list(_cut(alike))]
-        for page in _pages(alike, _ROWS // len(cuts))
+        (page, columns) for alike in together for columns in _cut(alike) for page in _pages(alike)
     ]
     tables = [_float(experiment, number, *part) for number, part in enumerate(floats, start=1)]
     return "% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n" + "\n".join(tables)
@@ -53,23 +50,28 @@ def _columns(sheet: Sheet) -> tuple[object, ...]:
     return sheet.titles, sheet.labels, sheet.groups
 
 
-def _pages(alike: list[Sheet], most: int) -> Iterator[list[Sheet]]:
-    """Yield as many sheets as have at most so many rows together, and at least one."""
+def _pages(alike: list[Sheet]) -> Iterator[list[Sheet]]:
+    """Yield as many sheets as go on a page, and at least one."""
     page: list[Sheet] = []
     for sheet in alike:
-        if page and sum(len(other.rows) for other in (*page, sheet)) > most:
+        if page and sum(map(_lines, (*page, sheet))) > _LINES:
             yield page
             page = []
         page.append(sheet)
     yield page
 
 
-def _float(experiment: Experiment, number: int, sheets: list[Sheet], cuts: list[list[int]]) -> str:
+def _lines(sheet: Sheet) -> float:
+    """Return about how many lines a sheet takes: rows, caption, space between groups."""
+    groups = len({row[0] for row in sheet.rows}) if sheet.labels > 1 else 1
+    return len(sheet.rows) + 2 + groups / 2
+
+
+def _float(experiment: Experiment, number: int, sheets: list[Sheet], columns: list[int]) -> str:
     label = experiment.name if number == 1 else f"{experiment.name}-{number}"
     caption = experiment.title
     if len(sheets) == 1 and sheets[0].caption:
         caption += f" ({sheets[0].caption})"
-    parts = [_tabular(sheets, columns) for columns in cuts]
     return "\n".join(
         [
             r"\begin{table}",
@@ -78,7 +80,7 @@ def _float(experiment: Experiment, number: int, sheets: list[Sheet], cuts: list[
             r"\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{_escape(caption)}.}}",
             rf"\label{{tab:ours-{label}}}",
-            "\n\\par\\medskip\n".join(parts),
+            _tabular(sheets, columns),
             r"\end{table}",
             "",
         ]
@@ -86,7 +88,7 @@ def _float(experiment: Experiment, number: int, sheets: list[Sheet], cuts: list[
 
 
 def _cut(sheets: list[Sheet]) -> Iterator[list[int]]:
-    """Yield the columns of the tables into which wide ones are cut, each with the rows' names."""
+    """Yield the columns of each table into which a wide one is cut, the rows' names first."""
     first = sheets[0]
     widths = [
         _SPACE_POINTS
