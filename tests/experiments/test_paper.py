@@ -153,7 +153,7 @@ def test_other_data_set_takes_the_first_grid_and_the_backbone_asked_for():
 
 
 def test_table_of_features_is_run_once_whatever_the_backbones():
-    experiment = get_experiment("table1").on("table:embeddings.npz", None)
+    experiment = get_experiment("table1").on("table:embeddings.npz", "")
     assert {one.backbone for one in experiment.settings()} == {""}
     assert len(experiment.settings()) == 6
 

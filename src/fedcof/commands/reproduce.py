@@ -51,7 +51,14 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
     from fedcof.data import Reading
-    from fedcof.experiments import EXPERIMENTS, Results, get_experiment, load_features, run
+    from fedcof.experiments import (
+        EXPERIMENTS,
+        Results,
+        get_experiment,
+        is_features,
+        load_features,
+        run,
+    )
     from fedcof.report.sheets import sheets
     from fedcof.report.tables import by_place
 
@@ -64,13 +71,15 @@ def reproduce(
             console.print(listing)
             return
         _check_names(dataset, backbone)
-        experiment = get_experiment(name).on(dataset or None, backbone or None)
+        names = Reading(**reading)
+        once = is_features(dataset, names)
+        experiment = get_experiment(name).on(dataset or None, "" if once else backbone or None)
         if rounds is not None:
             experiment = experiment.shortened(rounds)
         if device != "cpu":
             check_device(device)
         results = Results(out)
-        load = partial(load_features, data=data, reading=Reading(**reading))
+        load = partial(load_features, data=data, reading=names)
         run(experiment, results, load, seeds=seeds, device=device)
         wanted = {(s.dataset, s.backbone) for s in experiment.settings()}
         rows = [

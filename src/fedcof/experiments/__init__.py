@@ -11,7 +11,7 @@ from fedcof.experiments.experiment import (
     Setting,
     SettingGrid,
 )
-from fedcof.experiments.features import FeatureSet, load_features
+from fedcof.experiments.features import FeatureSet, is_features, load_features
 from fedcof.experiments.one_round import OneRound, one_round
 from fedcof.experiments.paper import EXPERIMENTS, get_experiment
 from fedcof.experiments.participation import Participation
@@ -43,6 +43,7 @@ __all__ = [
     "collect",
     "evaluate",
     "get_experiment",
+    "is_features",
     "load_features",
     "one_round",
     "partition_name",

@@ -190,11 +190,9 @@ class Experiment:
     def on(self, dataset: str | None, backbone: str | None) -> Experiment:
         """Return the experiment on one data set or backbone, be it the paper's or not.
 
-        A table of features is of no backbone: it is run once, under the name "".
+        A table of features is of no backbone: under the name "" it is run once.
         """
         grids = self.grids
-        if dataset is not None and dataset.startswith("table:"):
-            backbone = ""
         if dataset is not None:
             grids = tuple(g for g in grids if dataset in g.datasets) or grids[:1]
             grids = tuple(replace(grid, datasets=(dataset,)) for grid in grids)

@@ -23,6 +23,13 @@ class FeatureSet:
     images: tuple[ImageSet, ImageSet] | None = None
 
 
+def is_features(dataset: str, reading: Reading = USUAL_NAMES) -> bool:
+    """Return whether a data set is one's own table of features, which no backbone is asked for."""
+    if ":" not in dataset:
+        return False
+    return isinstance(datasets.load(dataset, reading=reading)[0], FeatureTable)
+
+
 def load_features(
     dataset: str, backbone: str, data: str | None = None, reading: Reading = USUAL_NAMES
 ) -> FeatureSet:
