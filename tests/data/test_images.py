@@ -222,5 +222,8 @@ def test_images_are_named_by_their_file_or_their_row(tmp_path):
 def test_unreadable_images_are_found_by_row():
     steps = []
     faults = unreadable_images([PICTURE, b"", PICTURE, b"text"], steps.append)
-    assert faults == {1: "it is empty", 3: "it is damaged, or of no format that Pillow reads"}
+    assert faults == {
+        1: "it is empty",
+        3: "it is damaged, or of a format or a type of pixel that Pillow does not read",
+    }
     assert sum(steps) == 4

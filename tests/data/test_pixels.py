@@ -58,8 +58,14 @@ def test_a_deep_picture_has_the_same_levels_in_every_form(source):
 
 @pytest.mark.parametrize(
     "source",
-    [COLOUR, png(COLOUR), tiff(COLOUR), tiff(COLOUR, order=">")],
-    ids=["array", "png", "tiff", "big-endian-tiff"],
+    [
+        COLOUR,
+        png(COLOUR),
+        tiff(COLOUR),
+        tiff(COLOUR, order=">"),
+        b"P6 64 64 65535\n" + COLOUR.astype(">u2").tobytes(),
+    ],
+    ids=["array", "png", "tiff", "big-endian-tiff", "ppm"],
 )
 def test_a_deep_colour_picture_keeps_its_levels_and_its_colours(source):
     np.testing.assert_array_equal(read_image(source), np.rint(COLOUR / 4095 * 255))

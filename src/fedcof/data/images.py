@@ -267,7 +267,9 @@ def read_image(source: ImageSource) -> NDArray[np.uint8]:
     except (UnreadableImageError, ModuleNotFoundError):
         raise
     except UnidentifiedImageError:
-        raise UnreadableImageError("it is damaged, or of no format that Pillow reads") from None
+        raise UnreadableImageError(
+            "it is damaged, or of a format or a type of pixel that Pillow does not read"
+        ) from None
     except Exception as error:  # on damaged bytes, the readers raise whatever they meet
         raise UnreadableImageError(f"{type(error).__name__}: {error}") from error
 

@@ -39,6 +39,8 @@ def read_encoded(
                 "16 bits a channel in separate planes, which Pillow takes for 8; save it with the "
                 "channels of a pixel side by side"
             )
+        if picture.mode == "RGB" and getattr(picture, "tile", None) and _is_deep_ppm(picture):
+            return to_rgb(_ppm_values(picture), window)
         if picture.mode not in ("RGB", "RGBA") or ";16" not in raw:
             return read_pillow(picture, window)
         if raw == _GREY_ALPHA:
@@ -93,6 +95,19 @@ def _grey_alpha(picture: Image.Image) -> NDArray[np.uint16]:
     pairs = np.asarray(ImageOps.exif_transpose(picture)).astype(np.uint16)
     grey, alpha = pairs[:, :, 0] << 8 | pairs[:, :, 1], pairs[:, :, 2] << 8 | pairs[:, :, 3]
     return np.stack([grey, grey, grey, alpha], axis=2)
+
+
+def _is_deep_ppm(picture: Any) -> bool:
+    [tile, *_] = picture.tile
+    return tile.codec_name == "ppm" and tile.args[-1] > 255
+
+
+def _ppm_values(picture: Any) -> NDArray[np.uint16]:
+    """Return the values of a 16-bit colour PPM, which lie in the file as they are."""
+    (width, height), [tile, *_] = picture.size, picture.tile
+    picture.fp.seek(tile.offset)
+    values = np.frombuffer(picture.fp.read(6 * width * height), ">u2")
+    return values.reshape(height, width, 3).astype(np.uint16)
 
 
 def _tag(picture: Image.Image, tag: dict[int, Any]) -> Any:
