@@ -99,7 +99,7 @@ def _grey_alpha(picture: Image.Image) -> NDArray[np.uint16]:
 
 def _is_deep_ppm(picture: Any) -> bool:
     [tile, *_] = picture.tile
-    return tile.codec_name == "ppm" and tile.args[-1] > 255
+    return bool(tile.codec_name == "ppm" and tile.args[-1] > 255)
 
 
 def _ppm_values(picture: Any) -> NDArray[np.uint16]:
