@@ -11,8 +11,12 @@ import typer
 import fedcof
 from fedcof.commands import app as flower_app
 from fedcof.commands import backbones, datasets
+from fedcof.commands.compare import compare
 from fedcof.commands.demo import demo
+from fedcof.commands.evaluate import evaluate
+from fedcof.commands.export import export
 from fedcof.commands.federate import federate
+from fedcof.commands.predict import predict
 from fedcof.commands.report import report
 from fedcof.commands.reproduce import reproduce
 from fedcof.commands.shared import warnings_for_people
@@ -50,6 +54,10 @@ app.command()(demo)
 app.command()(federate)
 app.command()(summarize)
 app.command()(solve)
+app.command()(predict)
+app.command()(evaluate)
+app.command()(export)
+app.command()(compare)
 app.command()(reproduce)
 app.command()(report)
 app.command()(train)

@@ -4,7 +4,10 @@ import hashlib
 import os
 import secrets
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import platformdirs
 
@@ -33,6 +36,21 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         with temporary.open("xb") as file:
             file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[TextIO]:
+    """Write a text file bit by bit, which is there only once the block has ended well."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            yield file
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

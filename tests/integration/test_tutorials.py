@@ -11,8 +11,12 @@ from pages import DOCS, ROOT, blocks
 
 pytestmark = pytest.mark.slow
 
-RUN = [ROOT / "README.md", *sorted((DOCS / "tutorials").glob("*.md"))]
-NEEDS = {"tickets": "pyarrow", "federation": "flwr", "README": "torch"}
+RUN = [
+    ROOT / "README.md",
+    DOCS / "after-the-head.md",
+    *sorted((DOCS / "tutorials").glob("*.md")),
+]
+NEEDS = {"tickets": "pyarrow", "federation": "flwr", "README": "torch", "after-the-head": "pandas"}
 """Of a page, the package of an extra."""
 
 

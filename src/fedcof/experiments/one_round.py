@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcof.evaluation import evaluate
 from fedcof.experiments.clients import Clients, Traffic
 from fedcof.experiments.experiment import Execution, Procedure
 from fedcof.methods import Method
@@ -30,6 +31,10 @@ class OneRound(Procedure):
         measured: dict[str, Any] = {"accuracy": head.score(dealt.test_features, dealt.test_labels)}
         if "train_accuracy" in execution.metrics:
             measured["train_accuracy"] = head.score(dealt.features, dealt.labels)
+        if "balanced_accuracy" in execution.metrics:
+            scores = head.decision_function(dealt.test_features)
+            found = evaluate(head.classes, scores, dealt.test_labels)
+            measured["balanced_accuracy"] = found.balanced_accuracy
         if "condition_within" in execution.metrics:
             measured |= clients.source.conditions()
         return measured | traffic_columns(traffic, clients)

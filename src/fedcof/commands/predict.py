@@ -1,0 +1,130 @@
+"""``fedcof predict``: the labels of own images or rows, by a head."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from fedcof.commands.options import Given, reading_settings, with_settings
+from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, say
+
+if TYPE_CHECKING:
+    from fedcof.data import OwnData
+    from fedcof.heads import LinearHead
+    from fedcof.prediction import Scored
+
+HeadFile = Annotated[Path, typer.Argument(help="The head, as `fedcof solve` wrote it.")]
+BackboneName = Annotated[
+    str,
+    typer.Option(
+        "--backbone",
+        help="The backbone, for images. Default: the one that the head says, if it is here.",
+    ),
+]
+
+
+@with_settings(reading=reading_settings)
+def predict(
+    head: HeadFile,
+    source: Annotated[
+        str, typer.Argument(help="A folder of images, one image, or a table; labels may be absent.")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="CSV", help="File to write. Default: the output."),
+    ] = None,
+    backbone: BackboneName = "",
+    reading: Given,
+) -> None:
+    """Write a line for every image or row as CSV: its place, label, score and the runner-up."""
+    from fedcof.data import Reading, read
+    from fedcof.files import written_whole
+    from fedcof.heads import LinearHead
+    from fedcof.prediction import reading_for
+
+    with errors_for_people():
+        classifier = LinearHead.load(head)
+        data = read(source, reading_for(classifier, Reading(**reading)), labelled=False)
+        unreadable = 0
+        with nullcontext(sys.stdout) if out is None else written_whole(out) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([*_known(data), *_predicted(classifier)])
+            for scored in scores_of(classifier, data, backbone):
+                unreadable += len(scored.unreadable)
+                writer.writerows(_lines(classifier, data, scored))
+        for line in data.left_out.lines():
+            say(line, as_json=True)
+        if unreadable:
+            say(
+                f"{unreadable:,} of {len(data):,} images cannot be read: they have no label, and "
+                "the reason in the column error",
+                as_json=True,
+            )
+        if out is not None:
+            say(f"{out}: {len(data) - unreadable:,} predictions")
+        if unreadable or data.left_out.count:
+            raise typer.Exit(EXIT_LEFT_OUT)
+
+
+def scores_of(head: LinearHead, data: OwnData, backbone: str) -> Iterator[Scored]:
+    """Yield the scores of own data under a progress bar."""
+    from fedcof.prediction import backbone_of, stream_scores
+    from fedcof.progress import progress_bar
+
+    network = None
+    if not data.are_features:
+        from fedcof.backbones import Backbone
+
+        network = Backbone.of(backbone_of(head, backbone))
+    unit = "rows" if network is None else "images"
+    with progress_bar("Predicting", len(data), unit=unit) as advance:
+        yield from stream_scores(head, data.data, network, advance=advance)
+
+
+def _known(data: OwnData) -> Mapping[str, Any]:
+    """Return what the source says of every row, by the column of the CSV."""
+    columns = {
+        name: column
+        for name, column in data.columns.items()
+        if len(column) and not isinstance(column[0], bytes)
+    }
+    known = {"place": data.places, **columns}
+    if data.clients is not None and not any(
+        np.array_equal(column.astype(str), data.clients) for column in columns.values()
+    ):
+        known["client"] = data.clients
+    return known
+
+
+def _predicted(head: LinearHead) -> list[str]:
+    """Return the columns that are predicted."""
+    probability = ["probability"] if head.probabilistic else []
+    return ["label", "score", "runner-up", "margin", *probability, "error"]
+
+
+def _lines(head: LinearHead, data: OwnData, scored: Scored) -> Iterator[list[Any]]:
+    """Yield the cells of every row, in the order of the rows."""
+    known = list(_known(data).values())
+    best = np.argsort(-scored.scores, axis=1, kind="stable")[:, :2]
+    labels = head.classes.tolist()
+    predicted: dict[int, list[Any]] = {
+        row: [""] * (len(_predicted(head)) - 1) + [fault]
+        for row, fault in scored.unreadable.items()
+    }
+    for row, scores, (first, second) in zip(
+        scored.rows.tolist(), scored.scores, best.tolist(), strict=True
+    ):
+        margin = scores[first] - scores[second]
+        probability = [1 / np.exp(scores - scores[first]).sum()] if head.probabilistic else []
+        numbers = [f"{number:.6g}" for number in (scores[first], margin, *probability)]
+        predicted[row] = [labels[first], numbers[0], labels[second], *numbers[1:], ""]
+    for row in sorted(predicted):
+        yield [*(column[row] for column in known), *predicted[row]]
