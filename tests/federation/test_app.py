@@ -9,13 +9,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+from fedcof import federation
 from fedcof.client import Sender
 from fedcof.federation.records import Job
 from fedcof.federation.run_config import known_keys
 from fedcof.federation.serving import Settings
 from fedcof.methods import METHODS, FedCOF
 
-APP = Path(__file__).parents[2] / "apps" / "fedcof" / "pyproject.toml"
+APP = Path(federation.__file__).parent / "app" / "pyproject.toml"
 CONFIG = tomllib.loads(APP.read_text())["tool"]["flwr"]["app"]["config"]
 
 

@@ -7,9 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"app", "clientapp", "serverapp", "simulation"}
-FILES = [
-    p for folder in ("src", "tests", "benchmarks", "apps") for p in (ROOT / folder).rglob("*.py")
-]
+FILES = [p for folder in ("src", "tests", "benchmarks") for p in (ROOT / folder).rglob("*.py")]
 ONLY_IMPORTER = ROOT / "src" / "fedcof" / "federation"
 
 
