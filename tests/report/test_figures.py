@@ -127,6 +127,12 @@ def test_classes_are_called_by_their_names_and_numbers_go_as_numbers():
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["9", "10", "Cat", "dog"]
 
 
+def test_long_names_of_clients_do_not_run_into_each_other():
+    counts = {f"hospital of the town {index}": {"a": 1} for index in range(6)}
+    labels = [tick.get_text() for tick in class_histograms(counts).axes[0].get_xticklabels()]
+    assert sum(map(len, labels)) <= 48
+
+
 def test_too_many_classes_to_name_are_counted():
     counts = {"00": {f"class {index:03}": 1 for index in range(100)}}
     assert class_histograms(counts).axes[0].get_ylabel() == "100 classes, class 000 to class 099"

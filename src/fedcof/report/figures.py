@@ -24,7 +24,7 @@ SENT = "sent by all clients (MB, log)"
 
 _SIZE = (4.6, 3.5)
 _DOT_SIZES = 10
-_NAMED_CLASSES = 20
+_NAMED_CLASSES, _LETTERS_ACROSS = 20, 48
 _MARKS_ON_A_LINE = 12
 
 
@@ -186,8 +186,10 @@ def class_histograms(counts: Mapping[str, Mapping[str, int]], *, title: str = ""
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{len(classes):,} classes, {classes[0]} to {classes[-1]}")
-    step = max(1, len(counts) // 8)
-    axes.set_xticks(range(0, len(counts), step), list(counts)[::step])
+    shown = range(0, len(counts), max(1, len(counts) // 8))
+    clients = list(counts)
+    names = [_shortened(clients[place], _LETTERS_ACROSS // len(shown)) for place in shown]
+    axes.set_xticks(shown, names)
     axes.set_xlabel(f"client; the largest dot is {largest:,} samples")
     return figure
 
