@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from pictures import grey
 
-from fedcof.data import folders, image_folder
+from fedcof.data import file_tree, folders, image_folder
 from fedcof.data.folders import image_parts, list_pictures, one_part
 from fedcof.errors import FolderError, SamePictureWarning
 
@@ -58,7 +58,7 @@ def test_a_folder_without_classes_says_what_is_expected_and_what_there_is(tmp_pa
 def test_all_that_is_no_picture_is_counted_with_its_reason(tmp_path):
     kept = ["cat/a.png", "cat/deep/B.PNG", "dog/c.png"]
     by_reason = {
-        folders.HIDDEN: [
+        file_tree.HIDDEN: [
             ".git",
             "__MACOSX",
             "cat/.DS_Store",
@@ -66,7 +66,7 @@ def test_all_that_is_no_picture_is_counted_with_its_reason(tmp_path):
             "cat/.ipynb_checkpoints",
             "cat/Thumbs.db",
         ],
-        folders.NO_PICTURE: [
+        file_tree.NO_PICTURE: [
             "README.txt",
             "cat/data.h5",
             "cat/empty",
@@ -75,11 +75,13 @@ def test_all_that_is_no_picture_is_counted_with_its_reason(tmp_path):
             "dog/labels.csv",
             "dog/volume.nii.gz",
         ],
-        folders.UNREAD: ["cat/phone.HEIC", "dog/camera.nef", "dog/drawing.svg"],
+        file_tree.UNREAD: ["cat/phone.HEIC", "dog/camera.nef", "dog/drawing.svg"],
         folders.NO_CLASS: ["stray.png"],
         folders.EMPTY: ["eel", "fox"],
     }
-    make(tmp_path, *kept, *by_reason[folders.NO_PICTURE], *by_reason[folders.UNREAD], "stray.png")
+    make(
+        tmp_path, *kept, *by_reason[file_tree.NO_PICTURE], *by_reason[file_tree.UNREAD], "stray.png"
+    )
     make(tmp_path, ".git/x.png", "__MACOSX/cat/._a.png", "cat/.ipynb_checkpoints/a-checkpoint.png")
     make(tmp_path, "cat/.DS_Store", "cat/.hidden.png", "cat/Thumbs.db", "eel/", "fox/deep/")
     images = image_folder(tmp_path)
@@ -100,7 +102,7 @@ def test_a_picture_is_known_by_its_bytes_where_its_suffix_says_nothing(tmp_path)
     assert names(images, tmp_path) == [
         f"cat/{name}" for name in ("a.png", "b", "c.dat", "d.jpg", "e.txt")
     ]
-    assert left(images, tmp_path) == {folders.NO_PICTURE: ["cat/f.c"]}
+    assert left(images, tmp_path) == {file_tree.NO_PICTURE: ["cat/f.c"]}
 
 
 def test_what_is_called_a_picture_and_is_none_stays_to_be_named_when_it_is_read(tmp_path):
@@ -137,15 +139,15 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
         "eel/deep/2.png",
     ]
     assert left(images, root) == {
-        folders.BROKEN: ["cat/gone.png", "cat/z.png"],
-        folders.LOOP: ["cat/itself", "cat/up", "eel/back", "twin"],
+        file_tree.BROKEN: ["cat/gone.png", "cat/z.png"],
+        file_tree.LOOP: ["cat/itself", "cat/up", "eel/back", "twin"],
     }
 
 
 def test_a_pipe_among_the_files_is_not_opened(tmp_path):
     make(tmp_path, "cat/a.png")
     os.mkfifo(tmp_path / "cat" / "b.png")
-    assert left(image_folder(tmp_path), tmp_path) == {folders.NO_PICTURE: ["cat/b.png"]}
+    assert left(image_folder(tmp_path), tmp_path) == {file_tree.NO_PICTURE: ["cat/b.png"]}
 
 
 def test_two_unicode_forms_of_a_name_are_one_class(tmp_path):
@@ -275,7 +277,7 @@ def test_what_lies_beside_the_parts_is_counted(tmp_path):
     make(tmp_path, *PARTS, "val/dog/4.png", "extra/cat/5.png", "stray.png", "notes.txt")
     images = image_parts(tmp_path)["train"]
     assert left(images, tmp_path) == {
-        folders.NO_PICTURE: ["notes.txt"],
+        file_tree.NO_PICTURE: ["notes.txt"],
         folders.OTHER_PART.format("val"): ["val/dog/4.png"],
         folders.NO_CLASS: ["extra/cat/5.png", "stray.png"],
     }

@@ -8,28 +8,21 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
-from PIL import Image
 
-from fedcof.data import dicom
+from fedcof.data.file_tree import Tree, is_hidden, walk
 from fedcof.data.images import ImageSet
 from fedcof.data.left_out import LeftOut
 from fedcof.data.same_pictures import warn_of_same_pictures
 from fedcof.errors import FolderError, OwnDataWarning
 from fedcof.labels import near_twins
 
-HIDDEN = "hidden, or put there by an operating system"
-NO_PICTURE = "not a picture"
-UNREAD = "a picture of a kind that is not read (save it as JPEG, PNG or TIFF)"
-BROKEN = "a link that leads nowhere"
-LOOP = "a link into the same folder"
 NO_CLASS = "a picture that lies in no class's folder"
 EMPTY = "a folder without a picture"
 OTHER_PART = "a picture of the part {}"
@@ -37,46 +30,10 @@ OTHER_PART = "a picture of the part {}"
 First: TypeAlias = Literal["", "class", "client"]
 """What the first level of folders is; "" where that is plain from the folder."""
 
-_SYSTEM = frozenset(
-    {"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "lost+found"}
-)
-_NO_PIXELS = {"BUFR", "EPS", "GRIB", "HDF5", "IPTC", "MPEG", "WMF"}
-"""Formats that Pillow opens, but does not decode by itself."""
-_SNIFFED = {"AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "TIFF", "WEBP"}
-"""Formats whose first bytes are like no other file's."""
-_UNREAD = {
-    *(".heic", ".heif", ".jxl", ".svg", ".eps", ".wmf", ".emf"),
-    *(".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".pef", ".raf", ".rw2", ".srw"),  # of cameras
-}
 _PARTS = {
     "train": ("train", "training"),
     "test": ("test", "testing", "val", "valid", "validation"),
 }
-
-
-@dataclass
-class _Tree:
-    """What lies below a folder.
-
-    Attributes
-    ----------
-    pictures, folders : list of Path
-        In the order of their names, folder by folder.
-    left : dict of str to list of Path
-        What is neither, by the reason.
-    """
-
-    root: Path
-    pictures: list[Path] = field(default_factory=list)
-    folders: list[Path] = field(default_factory=list)
-    left: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
-
-    def names(self, path: Path) -> tuple[str, ...]:
-        """Return the names of the folders from below the root to a path, and its own."""
-        return path.parts[len(self.root.parts) :]
-
-    def left_out(self) -> LeftOut:
-        return LeftOut({why: tuple(map(str, paths)) for why, paths in self.left.items() if paths})
 
 
 def image_folder(root: str | os.PathLike[str], *, first: First = "") -> ImageSet:
@@ -108,7 +65,7 @@ def image_folder(root: str | os.PathLike[str], *, first: First = "") -> ImageSet
         If there are DICOM files and pydicom is not installed.
     """
     root = Path(root)
-    tree = _walk(root)
+    tree = walk(root)
     if not first:
         _check_unambiguous(tree)
     level = 2 if first == "client" else 1  # of the classes
@@ -240,88 +197,10 @@ def list_pictures(path: str | os.PathLike[str]) -> tuple[list[Path], LeftOut]:
     path = Path(path)
     if path.is_file():
         return [path], LeftOut()
-    tree = _walk(path)
+    tree = walk(path)
     if not tree.pictures:
         raise FileNotFoundError("\n".join([f"{path} has no pictures", *tree.left_out().lines()]))
     return tree.pictures, tree.left_out()
-
-
-def is_picture(path: Path) -> bool:
-    """Return whether a file is a picture, by its name or its first bytes."""
-    return _kind(path) in (_PICTURE, _DICOM)
-
-
-def _walk(root: Path, without: Set[Path] = frozenset()) -> _Tree:
-    """Return what lies below a folder, but for some of its sub-folders."""
-    if not root.is_dir():
-        raise FileNotFoundError(f"no image folder at {root}")
-    tree = _Tree(root)
-    dicoms: list[Path] = []
-    for path in _files(tree, root, (root.resolve(),), without):
-        kind = _kind(path)
-        if kind in (_PICTURE, _DICOM):
-            tree.pictures.append(path)
-            dicoms += [path] if kind == _DICOM else []
-        else:
-            tree.left[kind].append(path)
-    if dicoms:
-        more = f" and {len(dicoms) - 1:,} more files" if len(dicoms) > 1 else ""
-        dicom.require_pydicom(f"{dicoms[0]}{more}: DICOM is")
-    return tree
-
-
-def _files(
-    tree: _Tree, folder: Path, chain: tuple[Path, ...], without: Set[Path]
-) -> Iterator[Path]:
-    """Yield the files below a folder, to which links may lead from the folders of `chain`."""
-    for path in sorted(set(folder.iterdir()) - without):
-        if _is_hidden(path):
-            tree.left[HIDDEN].append(path)
-        elif path.is_symlink() and not path.exists():
-            tree.left[BROKEN].append(path)
-        elif not path.is_dir():
-            yield path
-        elif path.is_symlink() and _is_double((real := path.resolve()), chain):
-            tree.left[LOOP].append(path)
-        else:
-            tree.folders.append(path)
-            below = (*chain, real) if path.is_symlink() else chain
-            yield from _files(tree, path, below, without)
-
-
-def _is_double(real: Path, chain: tuple[Path, ...]) -> bool:
-    """Return whether a folder is read anyway, or holds the one that it is linked from."""
-    return any(real.is_relative_to(other) or other.is_relative_to(real) for other in chain)
-
-
-_PICTURE, _DICOM = "picture", "DICOM"
-
-
-def _kind(path: Path) -> str:
-    """Return what a file is: a picture, DICOM, or the reason why it is left out."""
-    suffix = path.suffix.lower()
-    if not path.is_file():
-        return NO_PICTURE
-    by_suffix = [(_suffixes(), _PICTURE), (_UNREAD, UNREAD), (dicom.SUFFIXES, _DICOM)]
-    for suffixes, kind in by_suffix:
-        if suffix in suffixes:
-            return kind
-    try:
-        with path.open("rb") as file:
-            if dicom.is_dicom(file.read(132)):
-                return NO_PICTURE if path.name == "DICOMDIR" else _DICOM
-            file.seek(0)
-            Image.open(file, formats=[kind for kind in _SNIFFED if kind in Image.OPEN]).close()
-    except Exception:  # Pillow's readers raise whatever they meet
-        return NO_PICTURE
-    return _PICTURE
-
-
-@cache
-def _suffixes() -> frozenset[str]:
-    registered = Image.registered_extensions()
-    decoded = set(Image.OPEN) - _NO_PIXELS
-    return frozenset(suffix for suffix, kind in registered.items() if kind in decoded)
 
 
 @cache
@@ -331,7 +210,7 @@ def _normal(name: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _check_unambiguous(tree: _Tree) -> None:
+def _check_unambiguous(tree: Tree) -> None:
     """Check that the folders of the first level are classes, not sites that hold classes.
 
     They may be sites where they hold no picture but several folders, or folders of the same names.
@@ -394,7 +273,7 @@ def _part_folders(root: Path) -> dict[str, Path]:
     """Return the folders of the parts of a set; none if its folders are no parts."""
     if not root.is_dir():
         return {}
-    folders = [path for path in sorted(root.iterdir()) if path.is_dir() and not _is_hidden(path)]
+    folders = [path for path in sorted(root.iterdir()) if path.is_dir() and not is_hidden(path)]
     found: dict[str, Path] = {}
     for path in folders:
         if part := _part(path.name):
@@ -403,13 +282,9 @@ def _part_folders(root: Path) -> dict[str, Path]:
     return {part: found[part] for part in _PARTS if part in found} if whole else {}
 
 
-def _is_hidden(path: Path) -> bool:
-    return path.name.startswith(".") or path.name.lower() in _SYSTEM
-
-
 def _beside_parts(root: Path, folders: Mapping[str, Path]) -> LeftOut:
     """Return what lies beside the folders of the parts."""
-    tree = _walk(root, without=frozenset(folders.values()))
+    tree = walk(root, without=frozenset(folders.values()))
     for path in tree.pictures:
         name = path.relative_to(root).parts[0]
         tree.left[OTHER_PART.format(name) if _part(name) else NO_CLASS].append(path)

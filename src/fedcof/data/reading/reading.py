@@ -24,7 +24,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedcof.data.folders import First, image_parts, is_picture, list_pictures, one_part
+from fedcof.data.file_tree import is_picture
+from fedcof.data.folders import First, image_parts, list_pictures, one_part
 from fedcof.data.images import ImageSet, WindowedImages, image_name
 from fedcof.data.left_out import LeftOut
 from fedcof.data.pixels import Window
