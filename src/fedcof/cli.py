@@ -16,6 +16,7 @@ from fedcof.commands.demo import demo
 from fedcof.commands.evaluate import evaluate
 from fedcof.commands.export import export
 from fedcof.commands.federate import federate
+from fedcof.commands.inspect import inspect
 from fedcof.commands.predict import predict
 from fedcof.commands.report import report
 from fedcof.commands.reproduce import reproduce
@@ -54,6 +55,7 @@ app.command()(demo)
 app.command()(federate)
 app.command()(summarize)
 app.command()(solve)
+app.command()(inspect)
 app.command()(predict)
 app.command()(evaluate)
 app.command()(export)

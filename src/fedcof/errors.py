@@ -85,6 +85,10 @@ class FewMeansWarning(UserWarning):
     """No class has two means, so that no covariance can be estimated from them."""
 
 
+class OddSiteWarning(UserWarning):
+    """A site's summary is not like the others', so that something may be wrong with its data."""
+
+
 class SingularScatterWarning(UserWarning):
     """A scatter matrix is not positive definite; the minimum-norm solution was taken."""
 

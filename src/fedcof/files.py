@@ -4,14 +4,24 @@ import hashlib
 import os
 import secrets
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import quote
 
 import platformdirs
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
+
+_LONGEST_STEM = 100
+"""Characters of a file's name before its suffix; encrypted file systems take 143 in all."""
+
+_DEVICES = {"CON", "PRN", "AUX", "NUL"} | {
+    f"{port}{i}" for port in ("COM", "LPT") for i in range(10)
+}
+"""Names that Windows keeps for devices, with any suffix."""
 
 
 def cache_folder() -> Path:
@@ -97,3 +107,56 @@ def fetch(path: Path) -> bytes | None:
         )
         return None
     return data
+
+
+def file_names(names: Iterable[str], suffix: str) -> dict[str, str]:
+    """Return a file's name for each of some names, whatever characters they hold.
+
+    What is no ASCII letter, digit, dot, dash, underscore or space within is written as ``%XX``, so
+    that the file is not hidden, no option, no device and no folder. Names that are too long, or
+    that differ in case only, end in a digest: no two share a file, on any file system.
+
+    Examples
+    --------
+    >>> file_names(["ward 2", "../x", "CON"], ".summary")
+    {'ward 2': 'ward 2.summary', '../x': '%2E.%2Fx.summary', 'CON': '%43ON.summary'}
+    """
+    stems = {name: _stem(name) for name in names}
+    same = Counter(stem.lower() for stem in stems.values())
+    return {
+        name: f"{_with_digest(stem, name) if _is_shared(stem, same) else stem}{suffix}"
+        for name, stem in stems.items()
+    }
+
+
+def _is_shared(stem: str, same: Mapping[str, int]) -> bool:
+    return len(stem) > _LONGEST_STEM or same[stem.lower()] > 1
+
+
+def _stem(name: str) -> str:
+    stem = quote(name, safe=" ", errors="surrogatepass").replace("~", "%7E")
+    if stem[:1] in ("", ".", "-", " ") or stem.partition(".")[0].upper() in _DEVICES:
+        stem = f"%{ord(stem[0]):02X}{stem[1:]}" if stem else "%"
+    return f"{stem[:-1]}%{ord(stem[-1]):02X}" if stem[-1] in ". " else stem
+
+
+def _with_digest(stem: str, name: str) -> str:
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
+    kept = stem[: _LONGEST_STEM - len(digest) - 1]
+    return f"{kept[: kept.rfind('%')] if '%' in kept[-2:] else kept}-{digest}"
+
+
+def write_new(path: Path, data: bytes, *, replace: bool = False) -> None:
+    """Write a file as `write_atomically` does, but never over one with another content.
+
+    Raises
+    ------
+    FileExistsError
+        If there is one, and it is not to be replaced.
+    """
+    if not replace and path.exists() and (path.is_dir() or path.read_bytes() != data):
+        raise FileExistsError(
+            f"{path} is there already, with another content, and is not overwritten: give another "
+            "name or folder for the new one, or --force to replace the old one"
+        )
+    write_atomically(path, data)

@@ -211,8 +211,8 @@ class LinearHead:
             )
         return float(np.mean(predicted == truth))
 
-    def save(self, path: str | Path) -> None:
-        """Write the head to a safetensors file that `load` reads."""
+    def to_bytes(self) -> bytes:
+        """Return the head as a safetensors file that `load` reads."""
         arrays = {"weight": self.weight}
         if self.bias is not None:
             arrays["bias"] = self.bias
@@ -221,7 +221,11 @@ class LinearHead:
             metadata["probabilistic"] = True
         if self.provenance is not None:
             metadata["provenance"] = asdict(self.provenance)
-        write_atomically(Path(path), encode(arrays, metadata))
+        return encode(arrays, metadata)
+
+    def save(self, path: str | Path) -> None:
+        """Write the head to a file that `load` reads."""
+        write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> LinearHead:

@@ -120,28 +120,52 @@ def test_summaries_that_do_not_fit_the_most_do_not_count(store):
     assert [kept.client_ids for kept in store.summaries()] == [("b",), ("d",)]
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_client_with_absurdly_large_features_does_not_count_whatever_it_sends(tmp_path, name):
-    rng, labels = np.random.default_rng(0), [0, 1] * 4
-    with SummaryStore(tmp_path / "summaries", JOB) as store:
-        for client_id, factor in [("a", 1e15), ("b", 1.0), ("c", 100.0), ("d", 0.0)]:
-            features = factor * rng.normal(size=(8, 2))
+@pytest.fixture
+def six(tmp_path):
+    """Keep the summaries of six clients, one of which has its features multiplied."""
+
+    def six(factor, name="fedcof", accept=()):
+        rng, labels = np.random.default_rng(0), np.arange(40) % 2
+        store = SummaryStore(tmp_path / f"{factor}", JOB, accept)
+        for client_id in "abcdef":
+            features = 2 + labels[:, None] + 0.5 * rng.normal(size=(40, 3))
+            features *= factor if client_id == "c" else 1
             made = METHODS[name]().summarize(features, labels, client_id=client_id)
             store.add(client_id, made, made.to_bytes())
-        assert list(store.misfits()) == ["a"]
-        assert "features as large as" in store.misfits()["a"]
+        return store
+
+    return six
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_client_with_absurdly_large_features_does_not_count_whatever_it_sends(six, name):
+    with six(1e12, name) as store:
+        assert list(store.misfits()) == ["c"]
+        assert store.misfits()["c"].startswith("scale 9")
+        assert [kept.client_ids[0] for kept in store.summaries()] == [*"abdef"]
+
+
+def test_an_odd_client_counts_and_is_named(six):
+    with six(3.0) as store:
+        assert store.misfits() == {}
+        assert list(store.odd()) == ["c"]
+
+
+def test_a_client_that_is_accepted_counts_however_odd(six):
+    with six(1000.0, accept=["c"]) as store:
+        assert store.misfits() == {}
+        assert store.odd()["c"].startswith("scale 9")
 
 
 def test_of_two_clients_neither_is_the_usual(store):
     add(store, "a")
-    add(store, "b", value=1e30)
-    assert store.misfits() == {}
+    add(store, "b", value=1e12)
+    assert list(store.misfits()) == ["a", "b"]
 
 
 def test_features_that_are_all_zero_set_no_scale(store):
     for client_id in ("a", "b", "c"):
         add(store, client_id, value=0.0)
-    add(store, "d")
     assert store.misfits() == {}
 
 

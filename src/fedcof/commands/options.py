@@ -25,6 +25,7 @@ Data = Annotated[
 ]
 
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there already.")]
 MethodName = Annotated[str, typer.Option("--method", help="Name of the method.")]
 PartitionName = Annotated[
     str,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedcof.commands.options import (
+    Force,
     Given,
     MethodName,
     hyperparameters,
@@ -15,40 +20,237 @@ from fedcof.commands.options import (
     out_folder,
     with_settings,
 )
-from fedcof.commands.shared import console, error_console, errors_for_people
+from fedcof.commands.shared import EXIT_LEFT_OUT, Json, errors_for_people, print_table, say
+from fedcof.errors import OddSiteWarning, SummaryError
+
+if TYPE_CHECKING:
+    from fedcof.screening import OddSite
+    from fedcof.summaries import Summary
 
 HEAD = "head.safetensors"
+
+_WIDEST = 8
+"""Classes that have a column each; of more, only their number is shown."""
+
+_LONGEST = 60
+"""Clients that are shown a line each; --json has all."""
 
 
 @with_settings(hyperparameters=hyperparameters)
 def solve(
-    files: Annotated[list[Path], typer.Argument(help="The files that `fedcof summarize` wrote.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="Files that `fedcof summarize` wrote, or folders of such files."),
+    ],
     *,
     out: Annotated[Path, out_folder(f"the head, {HEAD}")] = Path(),
     method: MethodName = "fedcof",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLIENT",
+            help="Take this client, however odd it is beside the others. May be repeated.",
+        ),
+    ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at a file that is not a good summary.")
+        bool, typer.Option("--strict", help="Stop at a file that would be set aside.")
     ] = False,
+    force: Force = False,
+    as_json: Json = False,
     hyperparameters: Given,
 ) -> None:
-    """Solve a head from the files of all sites; a bad file is named and set aside."""
-    from fedcof.errors import SummaryError
-    from fedcof.summaries import load
+    """Solve a head from the files of all sites; what does not fit is named and set aside."""
+    from fedcof.files import write_new
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters)
-        summaries = []
-        for path in files:
-            try:
-                summaries.append(load(path))
-            except SummaryError as error:
-                if strict:
-                    raise
-                error_console.print(f"set aside: {error}", markup=False, highlight=False)
-        head = chosen.solve(summaries)
-        out.mkdir(parents=True, exist_ok=True)
-        head.save(out / HEAD)
-        console.print(
-            f"{out / HEAD}: {len(head.classes)} classes from {len(summaries)} files",
-            highlight=False,
+        arrived = collect(sources)
+        arrived.screen(accept or ())
+        for line in arrived.lines():
+            say(line, as_json=True)
+        if strict and arrived.set_aside:
+            raise ValueError("no head is made, as --strict asks: something would be set aside")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OddSiteWarning)  # told above
+            head = chosen.solve(arrived.summaries.values())
+        write_new(out / HEAD, head.to_bytes(), replace=force)
+        rows = [_row(path, summary) for path, summary in arrived.summaries.items()]
+        document = {
+            "head": out / HEAD,
+            "classes": head.classes,
+            "provenance": head.provenance,
+            "clients": rows,
+            "set_aside": [
+                {"file": path, "reason": reason} for path, reason in arrived.set_aside.items()
+            ],
+            "odd": arrived.odd,
+        }
+        print_table(
+            [_shown(row, head.classes.tolist()) for row in rows[:_LONGEST]],
+            document=document,
+            as_json=as_json,
         )
+        if len(rows) > _LONGEST:
+            say(f"and {len(rows) - _LONGEST:,} more files", as_json=as_json)
+        say(
+            f"{out / HEAD}: {len(head.classes):,} classes from {len(rows):,} files, "
+            f"{len(arrived.set_aside):,} set aside",
+            as_json=as_json,
+        )
+        if arrived.set_aside:
+            raise typer.Exit(EXIT_LEFT_OUT)
+
+
+@dataclass
+class Arrived:
+    """The summaries that arrived, and what is not taken.
+
+    Attributes
+    ----------
+    summaries : dict of path to Summary
+        Those that a head may be made of.
+    set_aside : dict of path to str
+        The other files, with the reason.
+    odd : list of OddSite
+        What is odd about those that are taken.
+    """
+
+    summaries: dict[Path, Summary] = field(default_factory=dict)
+    set_aside: dict[Path, str] = field(default_factory=dict)
+    odd: list[OddSite] = field(default_factory=list)
+
+    def screen(self, accepted: Sequence[str]) -> None:
+        """Set aside what does not fit the others, unless it is accepted.
+
+        Raises
+        ------
+        ValueError
+            If no client has an accepted name, or no majority agrees on what is usual.
+        """
+        from fedcof.screening import misfits, screen
+
+        known = {name for summary in self.summaries.values() for name in summary.client_ids}
+        if unknown := sorted(set(accepted) - known):
+            names = ", ".join(map(repr, sorted(known)[:10]))
+            raise ValueError(f"--accept {unknown[0]!r}: there is no such client; there are {names}")
+        self._set_aside(misfits(self.summaries))
+        refused: dict[Path, str] = {}
+        paths, unsure = list(self.summaries), False
+        for site, odd in screen(self.summaries.values()):
+            if odd.refused and not set(accepted) & set(odd.client_ids):
+                path = paths[site]
+                refused[path] = f"{refused[path]}; {odd.reason}" if path in refused else str(odd)
+                unsure |= odd.unsure
+            else:
+                self.odd.append(odd)
+        if unsure:
+            reasons = "; ".join(refused.values())
+            raise ValueError(
+                f"no head is made: {reasons}. Give --accept CLIENT to take one as it is"
+            )
+        self._set_aside(refused, "; --accept takes it as it is")
+
+    def _set_aside(self, reasons: dict[Path, str], remedy: str = "") -> None:
+        for path, reason in reasons.items():
+            del self.summaries[path]
+            self.set_aside[path] = reason + remedy
+
+    def lines(self) -> list[str]:
+        """Return what was set aside and what is odd, as lines for people."""
+        aside = [f"set aside {path}: {reason}" for path, reason in self.set_aside.items()]
+        return [*aside, *(f"warning: {odd}" for odd in self.odd)]
+
+
+def collect(sources: Sequence[Path]) -> Arrived:
+    """Read summaries from files and folders; a file that is no whole summary is set aside.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or no summary in a folder.
+    SummaryError
+        If a client is in two files.
+    """
+    from fedcof.summaries import from_bytes
+
+    arrived = Arrived()
+    contents: dict[Path, bytes] = {}
+    for path in summary_files(sources):
+        data = path.read_bytes()
+        try:
+            summary = from_bytes(data)
+        except SummaryError as error:
+            arrived.set_aside[path] = str(error)
+            continue
+        if twin := next((other for other, known in contents.items() if known == data), None):
+            arrived.set_aside[path] = f"the same summary as {twin}"
+            continue
+        contents[path] = data
+        arrived.summaries[path] = summary
+    _check_one_file_a_client(arrived.summaries)
+    return arrived
+
+
+def summary_files(sources: Sequence[Path]) -> list[Path]:
+    """Return the files that are named, and the summaries in the folders that are named.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or no summary in a folder.
+    """
+    from fedcof.commands.summarize import SUFFIX
+
+    found: dict[Path, Path] = {}
+    for source in sources:
+        if not source.exists():
+            raise FileNotFoundError(f"there is no file or folder {source}")
+        paths = sorted(source.glob(f"*{SUFFIX}")) if source.is_dir() else [source]
+        if not paths:
+            raise FileNotFoundError(
+                f"no file in the folder {source} ends in {SUFFIX}; `fedcof summarize` writes them"
+            )
+        for path in paths:
+            found.setdefault(path.resolve(), path)
+    return list(found.values())
+
+
+def _check_one_file_a_client(summaries: dict[Path, Summary]) -> None:
+    holders: dict[str, Path] = {}
+    for path, summary in summaries.items():
+        for client_id in filter(None, summary.client_ids):
+            first = holders.setdefault(client_id, path)
+            if first != path:
+                raise SummaryError(
+                    "duplicate-client",
+                    f"is in two files, {first} and {path}; a client may be counted once: leave "
+                    "one out, or let the sites have different names (fedcof summarize --client-id)",
+                    client_id=client_id,
+                )
+
+
+def _row(path: Path, summary: Summary) -> dict[str, Any]:
+    """Return what is known of a file, as JSON has it."""
+    counts: Counter[int | str] = Counter()
+    for label, count in zip(summary.classes.tolist(), summary.counts.tolist(), strict=True):
+        counts[label] += count
+    return {
+        "client": ", ".join(summary.client_ids),
+        "file": path,
+        "samples": summary.total,
+        "scale": summary.scale,
+        "counts": dict(sorted(counts.items())),
+    }
+
+
+def _shown(row: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
+    """Return a line of the table: the counts of all classes where they are few."""
+    few = len(classes) <= _WIDEST
+    by_class = {f"{label}": row["counts"].get(label) for label in classes} if few else {}
+    return {
+        "client": row["client"],
+        "samples": row["samples"],
+        "classes": len(row["counts"]),
+        "largest number": f"{row['scale']:.3g}",
+        **by_class,
+    }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from fedcof.commands.options import (
+    Force,
     Given,
     MethodName,
     Seed,
@@ -19,7 +19,7 @@ from fedcof.commands.options import (
     reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import console, error_console, errors_for_people
+from fedcof.commands.shared import errors_for_people, say
 
 SUFFIX = ".summary"
 
@@ -46,6 +46,7 @@ def summarize(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
     ] = False,
+    force: Force = False,
     reading: Given,
     hyperparameters: Given,
 ) -> None:
@@ -53,27 +54,27 @@ def summarize(
     from fedcof.client import Sender
     from fedcof.data import Reading, read
     from fedcof.federation.sources import extract
-    from fedcof.files import write_atomically
+    from fedcof.files import file_names, write_new
     from fedcof.progress import progress_bar
 
     with errors_for_people():
         sender = Sender(method_with(method, hyperparameters), seed)
         own = read(source, Reading(**reading))
         for line in own.left_out.lines():
-            error_console.print(line, markup=False, highlight=False)
+            say(line, as_json=True)
         out.mkdir(parents=True, exist_ok=True)
-        for name, (data, labels) in own.by_client(client_id).items():
+        clients = own.by_client(client_id)
+        names = file_names(clients, SUFFIX)
+        for name, (data, labels) in clients.items():
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
                 found = extract(data, labels, backbone, strict=strict, advance=advance)
             sent = sender.send(found.features, found.labels, client_id=name, origin=found.origin)
             if sent is None:
-                console.print(f"{name}: nothing is left to send", markup=False, highlight=False)
+                say(f"{name}: nothing is left to send")
                 continue
-            path = out / f"{quote(name, safe=' ')}{SUFFIX}"
-            write_atomically(path, sent.data)
-            console.print(
+            path = out / names[name]
+            write_new(path, sent.data, replace=force)
+            say(
                 f"{path}: {len(found.labels):,} samples, {sent.formula_bytes:,} bytes by formula, "
-                f"{sent.wire_bytes:,} on the wire",
-                markup=False,
-                highlight=False,
+                f"{sent.wire_bytes:,} on the wire"
             )

@@ -141,14 +141,17 @@ class Collector:
         while self._open_round():
             while self._pending and not self._enough():
                 self._poll()
-            self.report.misfit = self._store.misfits()
+            self._screen()
             for client_id in self._pending:
                 self.report.missing[client_id] = "not waited for: the quorum was reached"
             self._pending = set()
             yield self.report
         if self.report.rounds == 0:
-            self.report.misfit = self._store.misfits()
+            self._screen()
             yield self.report
+
+    def _screen(self) -> None:
+        self.report.misfit, self.report.odd = self._store.misfits(), self._store.odd()
 
     def roster(self, wanted: int = 0) -> dict[str, int]:
         """Return the SuperNode of each client that is online, after waiting for some clients.

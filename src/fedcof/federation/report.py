@@ -27,6 +27,8 @@ class CollectionReport:
         Those whose summary was not let in, or could not be made, with the reason.
     misfit : dict of str to str
         Those whose summary does not fit most others, and does not count, with the reason.
+    odd : dict of str to str
+        Those who count though their summary is odd beside the others, with the reason.
     missing : dict of str to str
         Those who did not answer, with the reason.
     late : set of str
@@ -49,6 +51,7 @@ class CollectionReport:
     resumed: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     misfit: dict[str, str] = field(default_factory=dict)
+    odd: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
     duplicate: set[str] = field(default_factory=set)

@@ -122,6 +122,11 @@ def parse_classes(text: str) -> tuple[int | str, ...]:
     """
     if text.strip().isdecimal():
         return tuple(range(int(text)))
+    return split_names(text)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names in a text with commas between them."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -164,11 +169,15 @@ def serve(
     """
     folder, sender = settings.run_folder, settings.job.sender
     head, lack = None, ""
-    with SummaryStore(folder / STORE, settings.fingerprint) as store:
+    accept = split_names(settings.plan.accept)
+    with SummaryStore(folder / STORE, settings.fingerprint, accept) as store:
         admission = Admission(sender.method, settings.classes)
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")
+            for client_id, reason in {**report.misfit, **report.odd}.items():
+                counts = "does not count" if client_id in report.misfit else "counts"
+                tell(f"client {client_id!r} {counts}: {reason}")
             report.save(folder / REPORT)
             summaries = store.summaries()
             lack = shortage(summaries, settings)

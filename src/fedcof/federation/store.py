@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import statistics
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from fedcof import __version__
 from fedcof.errors import RunFolderError, SummaryError
+from fedcof.screening import misfits, screen
 from fedcof.summaries import Summary, from_bytes
 
 SCHEMA = 2
@@ -25,14 +23,6 @@ SCHEMA = 2
 
 _WRITERS = {1: "fedcof 0.1.0"}
 """Who wrote the older versions."""
-
-LARGEST_SCALE = 1e4
-"""A client whose features are more than 10,000 times the median client's is set aside.
-
-Above this factor, rounding leaves nothing of the other clients in a Gram or scatter matrix. Honest
-clients of one backbone are far below it. A dishonest client below it still changes the head: this
-limit is for broken clients.
-"""
 
 _TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -50,6 +40,8 @@ class SummaryStore:
         The database; made, with its folder, where there is none.
     job : mapping of str to number or str
         What the summaries depend on. A database made for another job is refused.
+    accept : collection of str, default empty
+        Clients that count however odd they are beside the others.
 
     Raises
     ------
@@ -63,10 +55,14 @@ class SummaryStore:
         client sends its summary again.
     """
 
-    def __init__(self, path: Path, job: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: Path, job: Mapping[str, Any], accept: Collection[str] = frozenset()
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._accept = accept
         self._summaries: dict[str, Summary] = {}
+        self._judged: tuple[dict[str, str], dict[str, str]] | None = None
         self.unreadable: dict[str, str] = {}
         self._database = sqlite3.connect(path, timeout=60)
         try:
@@ -137,6 +133,7 @@ class SummaryStore:
                 "INSERT OR IGNORE INTO summaries VALUES (?, ?)", (client_id, data)
             )
         kept = self._data(client_id)
+        self._judged = None
         self._summaries[client_id] = summary if kept == data else from_bytes(kept)
         return kept == data
 
@@ -159,43 +156,40 @@ class SummaryStore:
 
     def summaries(self) -> list[Summary]:
         """Return every summary that counts, in the order of the clients' ids."""
-        misfits = self.misfits()
-        return [kept for name, kept in sorted(self._summaries.items()) if name not in misfits]
+        left_out = self.misfits()
+        return [kept for name, kept in sorted(self._summaries.items()) if name not in left_out]
 
     def misfits(self) -> dict[str, str]:
-        """Return the clients whose summaries do not fit those of most others, with the reason.
+        """Return the clients whose summaries do not go with those of the others, with the reason.
 
-        Two fit if their axes are equally long, their labels are of one type, their origins do not
-        contradict each other, and neither's features are larger than `LARGEST_SCALE` times the
-        median client's. The usual value is that of most clients, whoever came first.
+        Either they cannot be put together with those of most, or they are so odd beside them that
+        they are refused, unless they are accepted.
         """
-        fitting = dict(sorted(self._summaries.items()))
-        misfits: dict[str, str] = {}
-        origins = sorted({name for kept in fitting.values() for name in kept.origin})
-        traits: list[Callable[[Summary], str]] = [_shape, *(partial(_made_by, n) for n in origins)]
-        for describe in traits:
-            described = {c: text for c, kept in fitting.items() if (text := describe(kept))}
-            for usual, clients in Counter(described.values()).most_common(1):
-                for client_id, text in described.items():
-                    if text != usual:
-                        del fitting[client_id]
-                        misfits[client_id] = (
-                            f"{text}; {clients} of {len(described)} clients have {usual}"
-                        )
-        scales = {client_id: kept.scale for client_id, kept in fitting.items()}
-        median = statistics.median(scales.values()) if scales else 0.0
-        return misfits | {
-            client_id: f"features as large as {scale:.3g}; half of the clients have at most "
-            f"{median:.3g}"
-            for client_id, scale in scales.items()
-            if scale > LARGEST_SCALE * median > 0
-        }
+        return self._screened()[0]
+
+    def odd(self) -> dict[str, str]:
+        """Return the clients that count though they are odd beside the others, with the reason."""
+        return self._screened()[1]
+
+    def _screened(self) -> tuple[dict[str, str], dict[str, str]]:
+        if self._judged is None:
+            refused = misfits(dict(sorted(self._summaries.items())))
+            names = sorted(self._summaries.keys() - refused.keys())
+            odd: dict[str, str] = {}
+            for place, found in screen(self._summaries[name] for name in names):
+                name = names[place]
+                group = refused if found.refused and name not in self._accept else odd
+                reason = f"{found.check} {found.factor:.3g}: {found.reason}"
+                group[name] = f"{group[name]}; {reason}" if name in group else reason
+            self._judged = refused, odd
+        return self._judged
 
     def drop(self, client_ids: Collection[str]) -> None:
         """Forget the summaries of some clients."""
         with self._database:
             self._delete(client_ids)
-        for client_id in client_ids:
+        self._judged = None
+        for client_id in list(client_ids):
             del self._summaries[client_id]
 
     def _delete(self, client_ids: Iterable[str]) -> None:
@@ -220,15 +214,3 @@ class SummaryStore:
             self._database.executemany(
                 "INSERT INTO rounds VALUES (?, ?)", [(number, name) for name in client_ids]
             )
-
-
-def _shape(summary: Summary) -> str:
-    labels = "names" if summary.classes.dtype.kind == "U" else "numbers"
-    others = summary.axis_lengths.items() - {("dim", summary.dim)}
-    axes = "".join(f", {axis} {length}" for axis, length in sorted(others))
-    return f"features of length {summary.dim} and {labels} for labels{axes}"
-
-
-def _made_by(name: str, summary: Summary) -> str:
-    """Return a fingerprint of the summary's origin with its name; empty where it has none."""
-    return f"{name} {summary.origin[name]}" if name in summary.origin else ""

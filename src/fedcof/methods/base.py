@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -9,9 +10,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SettingError, SummaryError
+from fedcof.errors import OddSiteWarning, SettingError, SummaryError
 from fedcof.heads import LinearHead, Provenance
 from fedcof.registry import Registry
+from fedcof.screening import screen
 from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
 from fedcof.summaries.base import common_origin
@@ -56,6 +58,13 @@ class Method(ABC, Generic[S]):
         """The most rows that a client sends for one class; a summary with more is refused."""
         return 1
 
+    def sent_settings(self, parts: Sequence[S]) -> dict[str, Any]:
+        """Return the hyperparameters that the summaries show: those with which clients made them.
+
+        They go before the server's own in a head's provenance.
+        """
+        return {}
+
     def seeded(self, seed: int) -> Self:
         """Return the method with its server's random numbers drawn from a seed, if it draws any."""
         return self
@@ -99,12 +108,20 @@ class Method(ABC, Generic[S]):
         SummaryError
             If there is none, two do not fit together, a client appears twice, or there is only one
             class in all.
+
+        Warns
+        -----
+        OddSiteWarning
+            If a summary is not like the others, so that something may be wrong with its data; see
+            `fedcof.screening`.
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
+        for _, odd in screen(parts):
+            warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
         head = self.fit(self.pool(parts))
         provenance = replace(
             head.provenance or Provenance(self.name),
-            hyperparameters=asdict(self),
+            hyperparameters=asdict(self) | self.sent_settings(parts),
             clients=sum(len(part.client_ids) for part in parts),
             samples=sum(part.total for part in parts),
             formula_bytes=sum(part.formula_bytes for part in parts),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from fedcof.errors import FewMeansWarning
 from fedcof.heads import LinearHead, solve_head
 from fedcof.methods.base import Method, check_two_classes
@@ -61,6 +63,15 @@ class FedCOF(Method[ClassMeans]):
     def rows_per_class(self) -> int:
         """As many as there are means."""
         return self.means_per_class
+
+    def sent_settings(self, parts: Sequence[ClassMeans]) -> dict[str, int]:
+        """Return how many means of one class a client sent at most."""
+        rows = np.concatenate([part.rows_per_client for part in parts])
+        labels = np.concatenate([part.classes for part in parts])
+        _, class_index = np.unique(labels, return_inverse=True)
+        client_index = np.repeat(np.arange(len(rows)), rows)
+        pairs = client_index * (class_index.max() + 1) + class_index
+        return {"means_per_class": int(np.unique(pairs, return_counts=True)[1].max())}
 
     def pool(self, parts: Sequence[ClassMeans]) -> Scatter:
         """Return the scatter estimated from the means.

@@ -179,6 +179,11 @@ class Summary(ABC):
         """How large the features are: an upper bound in their unit, from the statistic."""
 
     @property
+    def row_means(self) -> NDArray[np.floating[Any]] | None:
+        """The mean feature of every row, shape (rows, dim); None where the statistic has none."""
+        return None
+
+    @property
     def axis_lengths(self) -> dict[str, int]:
         """The length of every axis that is equally long at all clients."""
         return {

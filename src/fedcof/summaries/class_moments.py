@@ -70,6 +70,11 @@ class ClassMoments(Summary):
         """The length of a feature, d."""
         return int(self.means.shape[1])
 
+    @property
+    def row_means(self) -> NDArray[np.floating[Any]]:
+        """The means themselves."""
+        return self.means
+
     @cached_property
     def scale(self) -> float:
         """The largest number in a mean, or the largest deviation."""

@@ -60,10 +60,16 @@ class Gram(Summary):
         return int(self.gram.shape[0])
 
     @cached_property
+    def row_means(self) -> NDArray[np.floating[Any]]:
+        """The sums over the counts."""
+        return np.asarray(self.sums / self.counts[:, None])
+
+    @cached_property
     def scale(self) -> float:
         """The largest number in a class mean, or the largest root mean square of a feature."""
-        means = self.sums / self.counts[:, None]
-        return float(max(np.abs(means).max(), (np.abs(self.gram).max() / self.total) ** 0.5))
+        return float(
+            max(np.abs(self.row_means).max(), (np.abs(self.gram).max() / self.total) ** 0.5)
+        )
 
     def _check(self) -> None:
         super()._check()

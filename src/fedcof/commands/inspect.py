@@ -1,0 +1,103 @@
+"""``fedcof inspect``: what is in the files of summaries and heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcof.commands.shared import Json, errors_for_people, print_table, say
+from fedcof.errors import FedCOFError
+
+
+def inspect(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="Files of summaries or heads, or folders of summaries."),
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show what files hold: kind, coding, client, classes, counts, scale, backbone."""
+    from fedcof.commands.solve import summary_files
+
+    with errors_for_people():
+        found, broken = [], []
+        for path in summary_files(sources):
+            try:
+                found.append({"file": path, **contents(path)})
+            except FedCOFError as error:
+                broken.append({"file": path, "error": str(error)})
+        rows = [_shown(known) for known in found]
+        print_table(rows, document=[*found, *broken], as_json=as_json)
+        if len(found) == 1 and not as_json and (counts := found[0].get("counts")):
+            print_table([{"class": label, "samples": n} for label, n in counts.items()])
+        for known in broken:
+            say(f"{known['file']}: {known['error']}", as_json=True)
+        if broken:
+            raise typer.Exit(1)
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """Return what the file of a summary or a head holds, as JSON has it.
+
+    Raises
+    ------
+    FedCOFError
+        If it is neither, or not whole.
+    """
+    from fedcof.codings import Float32
+    from fedcof.heads import LinearHead
+    from fedcof.summaries import load
+    from fedcof.wire import decode
+
+    _, metadata = decode(path.read_bytes())
+    if str(metadata.get("kind", "")).startswith("head"):
+        head = LinearHead.load(path)
+        provenance = head.provenance
+        return {
+            "kind": "head",
+            "coding": str(head.weight.dtype),
+            "clients": provenance.clients if provenance else None,
+            "samples": provenance.samples if provenance else None,
+            "classes": head.classes.tolist(),
+            "dim": head.dim,
+            "method": provenance.method if provenance else None,
+            "hyperparameters": provenance.hyperparameters if provenance else {},
+            "origin": provenance.origin if provenance else {},
+        }
+    summary = load(path)
+    labels, counts = summary.classes.tolist(), summary.counts.tolist()
+    by_class = dict.fromkeys(sorted(set(labels)), 0)
+    for label, count in zip(labels, counts, strict=True):
+        by_class[label] += count
+    return {
+        "kind": summary.kind,
+        "coding": metadata.get("coding", Float32.name),
+        "client_ids": summary.client_ids,
+        "clients": len(summary.client_ids),
+        "samples": summary.total,
+        "classes": list(by_class),
+        "counts": by_class,
+        "rows": len(labels),
+        "dim": summary.dim,
+        "scale": summary.scale,
+        "origin": summary.origin,
+    }
+
+
+def _shown(known: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of the table."""
+    names = known.get("client_ids", ())
+    return {
+        "file": known["file"],
+        "kind": known["kind"],
+        "made by": known.get("method") or known["coding"],
+        "client": names[0] if len(names) == 1 else f"{known['clients']:,} clients",
+        "samples": known["samples"],
+        "classes": len(known["classes"]),
+        "dim": known["dim"],
+        "largest number": f"{known['scale']:.3g}" if "scale" in known else "",
+        "features of": ", ".join(f"{name} {of}" for name, of in known["origin"].items()),
+    }

@@ -1,0 +1,574 @@
+"""What is odd about a site, from the summaries alone.
+
+A head is made of everything that arrives, so one site with other features spoils it for all. Its
+numbers are well-formed, and only the other sites show that they are wrong: every site is compared
+with the rest by its class means. Four questions are asked, each answered by a factor of at least 1:
+
+==========  =====================================================  =========  ==========
+check       the factor                                             odd from   refused from
+==========  =====================================================  =========  ==========
+"scale"     how much larger or smaller its features are            2.4        8
+"classes"   how little its classes differ as the others' do        5          10
+"shift"     how far all its classes are moved alike                3          10
+"place"     how far it lies from the others, as they do from       2.5        8
+            each other
+==========  =====================================================  =========  ==========
+
+The limits of the scale are 3 and 10, less the quarter by which the scales of honest sites differed
+at most (see below). Those of the others lie between what honest sites reached and what faulty ones
+did.
+
+Notes
+-----
+Site k sends the means ``mu_kc`` of ``n_kc`` samples. The rest of the sites give the reference
+``m_c``, their mean of the class. A mean of n samples has the squared error ``s / n``, where s is
+the trace of the covariance within a class, so a site with few samples is far from the others by
+chance. Every comparison allows for that: what is ``a + s h`` with an unknown ``a`` and ``s`` of at
+least 0, such as a squared distance at the sampling error ``h``, lies between ``min(1, h_k / h_j)``
+and ``max(1, h_k / h_j)`` times what it is at another honest site j. A site's factor is the median,
+over the other sites, of what goes beyond that range.
+
+- scale: the mean of ``|mu_kc|^2``, weighted by the samples.
+- classes: the slope of the site's class means on the reference, both about their own mean, ``sum
+  <A, B> / sum |B|^2``. It is 1 at honest sites of one kind, for noise and domain do not turn the
+  classes' differences: the least was 0.6 at sites of 80 images and 0.36 over the four domains of
+  PACS. It is near 0 for another backbone and for permuted labels, and -1 for a flipped sign.
+- shift: the distance between the two means, over the distance that is left when it is taken off.
+- place: the distance to the reference, in units of the others' distance to theirs.
+
+Sites that are odd are taken out of the reference, the worst first, for as long as most are left.
+Where no majority is left, as of two sites, all that differ are named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedcof.summaries import Summary
+
+K = TypeVar("K", bound=Hashable)
+
+Check = Literal["scale", "classes", "shift", "place"]
+
+LIMITS: dict[Check, tuple[float, float]] = {
+    "scale": (2.4, 8.0),
+    "classes": (5.0, 10.0),
+    "shift": (3.0, 10.0),
+    "place": (2.5, 8.0),
+}
+"""From which factor a site is odd, and from which it is refused."""
+
+_BEYOND_COMPARISON = 1e6
+"""Features so much larger than the others' are not compared further: squares would overflow."""
+
+_NUMBERS = 2**23
+"""Numbers that are compared; of longer features the first are, so that thousands of sites cost a
+fraction of what solving does."""
+
+_JUDGES = 99
+"""Sites that each site is compared with at most."""
+
+_SMALL = 20
+"""Up to so many sites, one odd site moves the others' reference enough to hide in it."""
+
+_SEPARATION = {"shared": 0.75, "alone": 2.0, "shift": 0.2, "shift of two": 1.0}
+"""Distances in units of the classes' distance from their mean, which are no unit of oddity: that of
+the site from the reference, that of a class which no other site holds from the mean of all classes,
+and that between the means."""
+
+_SIZE = 0.6
+"""The same in units of the reference's size: domains of images differ by up to 0.95."""
+
+_SHARE = 0.2
+"""The share of the variance within a class that is taken to lie along the classes' differences,
+where features are long."""
+
+_BLUR = 0.25
+"""The share of noise in the others' differences of classes up to which they say something."""
+
+_DIRECTIONS = 5
+"""In so many directions the noise within a class is taken to lie, where features are long."""
+
+_FIT = 0.5
+"""The share of the reference that classes must fit to be taken for those of other names."""
+
+_FLOAT = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OddSite:
+    """A site that is not like the others in one respect.
+
+    Parameters
+    ----------
+    client_ids : tuple of str
+        The site: the clients behind one summary.
+    check : {"scale", "classes", "shift", "place"}
+        In which respect.
+    factor : float
+        How odd it is; see the table of this module.
+    reason : str
+        For people.
+    unsure : bool
+        Whether no majority of the sites agrees, so that which of them are wrong cannot be told.
+    """
+
+    client_ids: tuple[str, ...]
+    check: Check
+    factor: float
+    reason: str
+    unsure: bool = False
+
+    @property
+    def refused(self) -> bool:
+        """Whether no head should be made of it unless somebody has looked at it."""
+        return self.factor >= LIMITS[self.check][1]
+
+    def __str__(self) -> str:
+        """Return the site and the reason."""
+        names = ", ".join(map(repr, self.client_ids[:3]))
+        more = " and others" if len(self.client_ids) > 3 else ""
+        return f"client {names}{more}: {self.reason}{_UNSURE if self.unsure else ''}"
+
+
+def screen(summaries: Iterable[Summary]) -> list[tuple[int, OddSite]]:
+    """Return the sites that are not like the others, each after its place among those given.
+
+    Parameters
+    ----------
+    summaries : iterable of summaries
+        One a site, of one kind and dimension, as `fedcof.summaries.ordered` checks it.
+
+    Returns
+    -------
+    list of (int, OddSite)
+        A site may be odd in several respects. Empty where there is one site alone.
+
+    Examples
+    --------
+    >>> from fedcof import summarize
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1], 50)
+    >>> sites = []
+    >>> for name, unit in {"a": 1, "b": 1, "c": 3}.items():
+    ...     features = unit * (rng.normal(size=(100, 4)) + 3 * labels[:, None])
+    ...     sites.append(summarize(features, labels, client_id=name))
+    >>> [(place, odd.check, round(odd.factor)) for place, odd in screen(sites)]
+    [(2, 'scale', 3)]
+    """
+    parts = list(summaries)
+    if len(parts) < 2:
+        return []
+    found = _beyond_comparison(parts)
+    kept = [k for k in range(len(parts)) if k not in found]
+    rows = _Rows.of([parts[k] for k in kept]) if len(kept) > 1 else None
+    if rows is not None:
+        for k, check, factor, reason in _screen(rows):
+            found.setdefault(kept[k], []).append((check, factor, reason))
+    unsure = len(found) > len(parts) / 2 or len(parts) == 2
+    return [
+        (k, OddSite(parts[k].client_ids, check, float(factor), reason, unsure))
+        for k in sorted(found)
+        for check, factor, reason in found[k]
+    ]
+
+
+def misfits(summaries: Mapping[K, Summary]) -> dict[K, str]:
+    """Return those that cannot be put together with most of the others, with the reason.
+
+    Two can if their axes are equally long, their labels are of one type, and their origins do not
+    contradict each other. The usual value is that of most, whoever came first.
+    """
+    fitting = dict(summaries)
+    found: dict[K, str] = {}
+    origins = sorted({name for summary in fitting.values() for name in summary.origin})
+    traits: list[Callable[[Summary], str]] = [_shape, *(partial(_made_by, n) for n in origins)]
+    for describe in traits:
+        described = {key: text for key, kept in fitting.items() if (text := describe(kept))}
+        for usual, sites in Counter(described.values()).most_common(1):
+            for key, text in described.items():
+                if text != usual:
+                    del fitting[key]
+                    found[key] = f"{text}; {sites} of {len(described)} clients have {usual}"
+    return found
+
+
+def _shape(summary: Summary) -> str:
+    labels = "names" if summary.classes.dtype.kind == "U" else "numbers"
+    others = summary.axis_lengths.items() - {("dim", summary.dim)}
+    axes = "".join(f", {axis} {length}" for axis, length in sorted(others))
+    return f"features of length {summary.dim} and {labels} for labels{axes}"
+
+
+def _made_by(name: str, summary: Summary) -> str:
+    """Return a fingerprint of the summary's origin with its name; empty where it has none."""
+    return f"{name} {summary.origin[name]}" if name in summary.origin else ""
+
+
+_UNSURE = "; no majority of the sites agrees, so which of them are wrong cannot be told"
+
+
+def _beyond_comparison(parts: Sequence[Summary]) -> dict[int, list[tuple[Check, float, str]]]:
+    """Return the sites whose numbers are so large that squares of them would hide the others'."""
+    scales = np.array([part.scale for part in parts])
+    usual = float(np.sort(scales)[(len(scales) - 1) // 2])
+    if usual == 0:
+        return {}
+    larger = scales / usual
+    far = larger > _BEYOND_COMPARISON
+    if len(parts) == 2 and far.any():
+        larger = larger * np.where(far, 1, usual / scales.max())
+        far[:] = True
+    return {
+        int(k): [("scale", max(larger[k], 1 / larger[k]), _scale_reason(float(larger[k])))]
+        for k in np.flatnonzero(far)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The class means of all sites, scaled and about a common origin where that is said."""
+
+    site: NDArray[np.int64]
+    label: NDArray[np.int64]
+    labels: list[Any]
+    counts: _FLOAT
+    means: _FLOAT
+
+    @classmethod
+    def of(cls, parts: Sequence[Summary]) -> _Rows | None:
+        means = [part.row_means for part in parts]
+        if any(array is None for array in means):
+            return None
+        total = sum(len(part.classes) for part in parts)
+        width = min(parts[0].dim, max(64, _NUMBERS // total))
+        unit = max(float(np.median([part.scale for part in parts])), np.finfo(np.float64).tiny)
+        stacked = np.concatenate([a[:, :width] for a in means if a is not None], dtype=np.float64)
+        labels, label = np.unique(
+            np.concatenate([part.classes for part in parts]), return_inverse=True
+        )
+        return cls(
+            site=np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts]),
+            label=label,
+            labels=labels.tolist(),
+            counts=np.concatenate([part.counts for part in parts]).astype(np.float64),
+            means=stacked / unit,
+        )
+
+    @property
+    def sites(self) -> int:
+        return int(self.site[-1]) + 1
+
+    def by_site(self, values: _FLOAT) -> _FLOAT:
+        """Return the sums of the rows' values, a site each."""
+        return _sums(values, self.site, self.sites)
+
+    def by_label(self, values: _FLOAT) -> _FLOAT:
+        """Return the sums of the rows' values, a label each."""
+        return _sums(values, self.label, len(self.labels))
+
+
+def _sums(values: _FLOAT, group: NDArray[np.int64], groups: int) -> _FLOAT:
+    if values.ndim == 1:
+        return np.asarray(np.bincount(group, values, groups), dtype=np.float64)
+    ones = (np.ones(len(group)), (group, np.arange(len(group))))
+    return np.asarray(sparse.csr_array(ones, shape=(groups, len(group))) @ values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Every site beside the rest of the reference, an entry a site; squares of distances.
+
+    ``error`` is what sampling makes of a distance if s is 1. ``shift`` is the distance of the
+    means, ``rest`` what is left without it, and ``noise`` the s that would make that. ``reach`` is
+    below which distance nothing is odd. ``slope`` is NaN where a site shares fewer than two
+    classes; ``precision`` is the inverse of its variance, and ``blur`` the share of noise in the
+    others' differences of classes, both if s is 1. ``along`` is the share of the variance within a
+    class that is taken to lie along a direction.
+    """
+
+    distance: _FLOAT
+    error: _FLOAT
+    reach: _FLOAT
+    shift: _FLOAT
+    rest: _FLOAT
+    noise: _FLOAT
+    slope: _FLOAT
+    precision: _FLOAT
+    blur: _FLOAT
+    along: float
+    separation: float
+    reference: _FLOAT
+    weight: _FLOAT
+
+
+def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
+    counts = rows.counts * trusted[rows.site]
+    sums, totals = rows.by_label(rows.means * counts[:, None]), rows.by_label(counts)
+    class_means = sums[totals > 0] / totals[totals > 0, None]
+    middle = class_means.mean(axis=0)
+    separation = float(np.median(np.square(class_means - middle).sum(axis=1)))
+    rest = totals[rows.label] - counts
+    shared = rest > 0
+    reference = np.where(
+        shared[:, None],
+        (sums[rows.label] - rows.means * counts[:, None]) / np.where(shared, rest, 1)[:, None],
+        middle,
+    )
+    # Of a class that no other site holds there is only the middle to compare it with.
+    every = 1 / (1 / rows.counts + np.where(shared, 1 / np.where(shared, rest, 1), 0))
+    total = rows.by_site(every)
+    squares = np.square(rows.means - reference).sum(axis=1)
+    reach = np.where(shared, _SEPARATION["shared"], _SEPARATION["alone"]) ** 2 * separation
+    reach = np.maximum(reach, _SIZE**2 * np.square(reference).sum(axis=1))
+
+    weight = np.where(shared, every, 0)
+    known = np.maximum(rows.by_site(weight), np.finfo(np.float64).tiny)
+    ours = rows.by_site(rows.means * weight[:, None]) / known[:, None]
+    theirs = rows.by_site(reference * weight[:, None]) / known[:, None]
+    own, other = rows.means - ours[rows.site], reference - theirs[rows.site]
+    together = rows.by_site(weight * np.einsum("ij,ij->i", own, other))
+    spread = rows.by_site(weight * np.square(other).sum(axis=1))
+    held = rows.by_site(shared.astype(np.float64))
+    several = (held > 1) & (spread > 1e-9 * separation * known)
+    residual = rows.by_site(weight * np.square(own - other).sum(axis=1))
+    along = max(_SHARE, 1 / rows.means.shape[1])
+    alone = rows.by_site(every * squares) / np.bincount(rows.site)
+    return _Comparison(
+        distance=rows.by_site(every * squares) / total,
+        error=np.bincount(rows.site, minlength=rows.sites) / total,
+        reach=rows.by_site(every * reach) / total,
+        shift=np.square(ours - theirs).sum(axis=1),
+        rest=residual / known,
+        noise=np.where(several, residual / np.maximum(held - 1, 1), alone)
+        / _median_of_chance(np.where(several, held - 1, 1) * min(rows.means.shape[1], _DIRECTIONS)),
+        slope=np.divide(together, spread, out=np.full(rows.sites, np.nan), where=several),
+        precision=spread / along,
+        blur=np.divide(
+            rows.by_site(weight / np.where(shared, rest, 1)),
+            spread,
+            where=several,
+            out=np.full(rows.sites, np.inf),
+        ),
+        along=along,
+        separation=separation,
+        reference=reference,
+        weight=weight,
+    )
+
+
+def _median_of_chance(degrees: _FLOAT) -> _FLOAT:
+    """Return the median of a chi-squared variable over its mean (Wilson and Hilferty)."""
+    return np.asarray((1 - 2 / (9 * degrees)) ** 3)
+
+
+def _screen(rows: _Rows) -> list[tuple[int, Check, float, str]]:
+    """Return the site, the check, the factor and the reason of all that is odd."""
+    everybody = np.ones(rows.sites, dtype=np.bool_)
+    # The noise is known once the sites are in one scale.
+    at_first = _scale_factors(rows, np.inf)
+    at_first[(at_first == 0) | (np.abs(np.log2(np.maximum(at_first, 1e-300))) < 1)] = 1
+    scaled = replace(rows, means=rows.means / at_first[rows.site][:, None])
+    comparison = _compare(scaled, everybody)
+    larger = _scale_factors(rows, _noise(comparison, everybody))
+    scale_is_odd = np.maximum(larger, 1 / np.maximum(larger, 1e-300)) >= LIMITS["scale"][0]
+    odd: list[tuple[int, Check, float, str]] = [
+        (k, "scale", max(larger[k], 1 / max(larger[k], 1e-300)), _scale_reason(larger[k]))
+        for k in np.flatnonzero(scale_is_odd).tolist()
+    ]
+    if not comparison.separation:
+        return odd
+    # The other checks see the site in the others' scale: what is too large is not also displaced.
+    unit = np.where(scale_is_odd & (larger > 0), larger, 1)
+    rows = replace(rows, means=rows.means / unit[rows.site][:, None])
+    readable = ~(scale_is_odd & (larger == 0))
+    comparison, trusted = _without_the_odd(rows, readable)
+    for check, factors in _factors(comparison, trusted).items():
+        for k in np.flatnonzero((factors >= LIMITS[check][0]) & readable).tolist():
+            reason = _REASONS[check].format(factor=factors[k])
+            if check == "classes":
+                reason = _labels_reason(rows, comparison, k) or reason
+            odd.append((k, check, float(factors[k]), reason))
+    return odd
+
+
+def _without_the_odd(
+    rows: _Rows, readable: NDArray[np.bool_]
+) -> tuple[_Comparison, NDArray[np.bool_]]:
+    """Compare all sites with those that agree; return which those are.
+
+    The worst is taken out first: where sites are few, it moves the others' reference.
+    """
+    trusted = readable.copy()
+    while True:
+        comparison = _compare(rows, trusted)
+        excess = _excess(comparison, trusted)
+        doubtful = trusted & (excess >= 1)
+        if not doubtful.any() and trusted.sum() > _SMALL:
+            return comparison, trusted
+        fewer = trusted & ~(doubtful & (excess >= excess[trusted].max() / 2))
+        if not doubtful.any():
+            fewer = trusted & (np.arange(len(trusted)) != _farthest(comparison, trusted))
+        if 2 * fewer.sum() <= len(trusted):
+            return comparison, trusted
+        without = _compare(rows, fewer)
+        if not (_excess(without, fewer)[trusted & ~fewer] >= 1).all():
+            return comparison, trusted
+        trusted = fewer
+
+
+def _farthest(comparison: _Comparison, trusted: NDArray[np.bool_]) -> int:
+    distance = comparison.distance / comparison.error
+    return int(np.where(trusted, distance, -1).argmax())
+
+
+def _excess(comparison: _Comparison, trusted: NDArray[np.bool_]) -> _FLOAT:
+    """Return how far every site is beyond the limit of its worst check."""
+    factors = _factors(comparison, trusted)
+    beyond = [values / LIMITS[check][0] for check, values in factors.items()]
+    return np.asarray(np.max(beyond, axis=0))
+
+
+def _noise(comparison: _Comparison, trusted: NDArray[np.bool_]) -> float:
+    """Return the variance within a class, s, or more where the sites differ by more than noise."""
+    return float(np.median(comparison.noise[trusted]))
+
+
+def _factors(comparison: _Comparison, trusted: NDArray[np.bool_]) -> dict[Check, _FLOAT]:
+    noise = _noise(comparison, trusted)
+    few = trusted.sum() < 3
+    # classes
+    lower = float(np.quantile(comparison.noise[trusted], 0.25))  # domains differ by more than noise
+    uncertain = 2 * np.sqrt(lower / np.maximum(comparison.precision, 1e-300))
+    slopes = comparison.slope[trusted & np.isfinite(comparison.slope)]
+    usual = 1.0 if few or not len(slopes) else min(1.0, float(np.median(slopes)))
+    most = np.maximum(comparison.slope + uncertain, 0)
+    classes = np.where(np.isfinite(most), usual / np.maximum(most, 1e-3), 1.0)
+    classes[noise * comparison.blur > _BLUR] = 1.0
+    if usual < 1 / LIMITS["classes"][0]:  # the classes differ from site to site everywhere
+        classes = np.ones_like(classes)
+    # shift
+    rest = comparison.rest
+    floor = _SEPARATION["shift of two" if few else "shift"] ** 2 * comparison.separation
+    if not few:
+        usual_shift = float(np.median(comparison.shift[trusted]))
+        rest = np.maximum(np.maximum(rest, usual_shift), noise * comparison.error)
+    shift = np.sqrt(comparison.shift / np.maximum(np.maximum(rest, floor), 1e-300))
+    shift[~np.isfinite(comparison.slope)] = 1.0
+    # place
+    chance = 3 * np.sqrt(comparison.along * noise * comparison.error)
+    beyond = _beyond(comparison.distance, comparison.error, trusted, np.inf, chance)
+    if few:  # there are no distances of others
+        beyond = np.full(len(beyond), np.inf)
+    least = np.maximum(comparison.reach, noise * comparison.error if few else 1e-300)
+    place = np.sqrt(np.minimum(beyond, comparison.distance / least))
+    return {"classes": classes, "shift": shift, "place": place}
+
+
+def _scale_factors(rows: _Rows, noise: float) -> _FLOAT:
+    """Return how much larger the features of every site are than those of the others."""
+    samples = rows.by_site(rows.counts)
+    squares = rows.by_site(rows.counts * np.square(rows.means).sum(axis=1)) / samples
+    error = np.bincount(rows.site, minlength=rows.sites) / samples
+    along = max(0.05, 1 / rows.means.shape[1])  # the share of the variance along a mean
+    chance = 2 * np.sqrt(along * noise / samples) if np.isfinite(noise) else 0.0
+    everybody = np.ones(rows.sites, dtype=np.bool_)
+    return np.sqrt(_beyond(squares, error, everybody, noise, chance))
+
+
+def _beyond(
+    squares: _FLOAT,
+    error: _FLOAT,
+    trusted: NDArray[np.bool_],
+    noise: float = np.inf,
+    chance: _FLOAT | float = 0.0,
+) -> _FLOAT:
+    """Return by what factor a square is beyond the range that the other sites give it.
+
+    A square is ``a + s error``; `noise` is an upper bound of s, and `chance` what its root may be
+    off.
+
+    Returns
+    -------
+    ndarray of float64, shape (sites,)
+        The median over other trusted sites; of two medians the one that is nearer to 1.
+    """
+    judges = np.flatnonzero(trusted)
+    judges = judges[np.unique(np.linspace(0, len(judges) - 1, _JUDGES).astype(np.int64))]
+    theirs, their_error = squares[judges], error[judges]
+    more = np.maximum(error[:, None] - their_error, 0)
+    less = np.maximum(their_error - error[:, None], 0)
+    growth = np.maximum(error[:, None] / their_error, 1)
+    decline = np.minimum(error[:, None] / their_error, 1)
+    tiny = np.finfo(np.float64).tiny
+    with np.errstate(over="ignore", invalid="ignore"):  # of a noise without a bound
+        highest = np.fmin(theirs + noise * more, theirs * growth)
+        lowest = np.fmax(theirs - noise * less, theirs * decline)
+    least = np.square(np.maximum(np.sqrt(squares) - chance, 0))[:, None]
+    most = np.square(np.sqrt(squares) + chance)[:, None]
+    with np.errstate(over="ignore", divide="ignore"):  # beside sites whose features are all 0
+        beyond = np.where(least > highest, least / np.maximum(highest, tiny), 1.0)
+        beyond = np.where(most < lowest, most / np.maximum(lowest, tiny), beyond)
+    others = judges != np.arange(len(squares))[:, None]
+    return np.array([_median(values[kept]) for values, kept in zip(beyond, others, strict=True)])
+
+
+def _median(values: _FLOAT) -> float:
+    """Return the median; of two middle ones that which is nearer to 1."""
+    if not len(values):
+        return 1.0
+    ascending = np.sort(values)
+    middle = ascending[(len(values) - 1) // 2 : len(values) // 2 + 1]
+    with np.errstate(divide="ignore"):
+        return float(middle[np.abs(np.log(middle)).argmin()])
+
+
+def _scale_reason(larger: float) -> str:
+    if larger == 0:
+        return "all its features are 0"
+    times = f"{larger:.3g} times" if larger >= 1 else f"1/{1 / larger:.3g} of"
+    return (
+        f"its features are {times} the size of the other sites'; is the unit, the normalisation or "
+        "the backbone another one?"
+    )
+
+
+_REASONS: dict[Check, str] = {
+    "classes": "its classes do not differ from each other as the other sites' do; are the labels "
+    "or the backbone other ones?",
+    "shift": "all its classes are moved alike, {factor:.2g} times as far as they lie from the "
+    "other sites' otherwise; is the preprocessing another one?",
+    "place": "its features lie {factor:.2g} times as far from the other sites' as those from each "
+    "other; is the backbone or the preprocessing another one?",
+}
+
+
+def _labels_reason(rows: _Rows, comparison: _Comparison, site: int) -> str:
+    """Return which of the others' classes a site's classes fit; empty where they fit none."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    mine = np.flatnonzero((rows.site == site) & (comparison.weight > 0))
+    weight = comparison.weight[mine, None]
+    own, theirs = (
+        array[mine] - (weight * array[mine]).sum(axis=0) / weight.sum()
+        for array in (rows.means, comparison.reference)
+    )
+    fit = own @ theirs.T
+    row, column = linear_sum_assignment(fit, maximize=True)
+    if fit[row, column].sum() < _FIT * np.square(theirs).sum():
+        return ""
+    names = [repr(rows.labels[label]) for label in rows.label[mine]]
+    pairs = [f"its {names[i]} fits their {names[j]}" for i, j in zip(row, column, strict=True)]
+    moved = [pair for i, j, pair in zip(row, column, pairs, strict=True) if names[i] != names[j]]
+    return (
+        f"its classes fit other classes of the other sites better: {', '.join(moved[:3])}"
+        f"{', ...' if len(moved) > 3 else ''}; are its labels in another order?"
+    )

@@ -1,0 +1,142 @@
+"""A site that is not like the others is seen from the summaries; honest ones are left alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcof.errors import OddSiteWarning
+from fedcof.methods import METHODS, FedCOF, FedNCM
+from fedcof.screening import LIMITS, misfits, screen
+
+DIM, CLASSES = 64, 5
+
+
+def federation(sizes, *, seed=0, change=None, at=2, method=None, clients_of=None):
+    """Return summaries of sites of some sizes; the features and labels of one may be changed."""
+    rng = np.random.default_rng(seed)
+    centres = 3 + rng.normal(size=(CLASSES, DIM))
+    summaries = []
+    for site, size in enumerate(sizes):
+        labels = rng.integers(CLASSES, size=size) if clients_of is None else clients_of(site, size)
+        features = centres[labels] + rng.normal(size=(size, DIM))
+        if change and site == at:
+            features, labels = change(features, labels)
+        method = method or FedCOF()
+        summaries.append(method.summarize(features, labels, client_id=f"{site:03}"))
+    return summaries
+
+
+def found(summaries):
+    return {(place, odd.check, odd.refused) for place, odd in screen(summaries)}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize(
+    ("factor", "refused"), [(3.0, False), (1 / 3, False), (1000.0, True), (0.1, True), (0.0, True)]
+)
+def test_another_scale_is_odd_from_about_3_and_refused_from_about_10(name, factor, refused):
+    summaries = federation([60] * 6, change=lambda x, y: (factor * x, y), method=METHODS[name]())
+    assert (2, "scale", refused) in found(summaries)
+    assert {place for place, _ in screen(summaries)} == {2}
+
+
+CHANGES = {
+    "sign": lambda x, y: (-x, y),
+    "labels": lambda x, y: (x, (y + 1) % CLASSES),
+    "backbone": lambda x, y: (x[:, np.random.default_rng(1).permutation(DIM)], y),
+    "shift": lambda x, y: (x + 3, y),
+    "constant": lambda x, y: (np.full_like(x, x.mean()), y),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("sites", [3, 6, 30])
+def test_a_site_with_other_features_or_labels_is_odd_and_the_others_are_not(change, sites):
+    summaries = federation([100] * sites, change=CHANGES[change])
+    assert {place for place, _ in screen(summaries)} == {2}
+
+
+def test_permuted_labels_are_named():
+    [(_, odd)] = screen(federation([100] * 6, change=CHANGES["labels"]))
+    assert odd.refused
+    assert "its 0 fits their 4, its 1 fits their 0, its 2 fits their 1, ..." in str(odd)
+
+
+def test_of_two_sites_both_are_named_and_it_is_said_that_it_cannot_be_told():
+    odd = screen(federation([100] * 2, change=lambda x, y: (1000 * x, y), at=1))
+    assert {place for place, _ in odd} == {0, 1}
+    assert all("cannot be told" in str(one) and one.unsure for _, one in odd)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [100],
+        [100, 100],
+        [50] * 3,
+        [1] * 40,
+        [1, 2, 5, 20, 100, 1000],
+        [2000, 1, 1, 1, 1, 1],
+        [5] * 99,
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_honest_sites_of_any_size_are_not_odd(sizes, seed):
+    assert screen(federation(sizes, seed=seed)) == []
+
+
+def test_sites_with_a_class_each_are_not_odd():
+    summaries = federation([40] * CLASSES, clients_of=lambda site, size: np.full(size, site))
+    assert screen(summaries) == []
+
+
+@given(st.integers(2, 8), st.integers(1, 30), st.integers(0, 99))
+def test_features_without_any_difference_between_classes_are_not_odd(sites, size, seed):
+    rng = np.random.default_rng(seed)
+    summaries = [
+        FedNCM().summarize(5 + rng.normal(size=(size, 3)), rng.integers(3, size=size), client_id=c)
+        for c in map(str, range(sites))
+    ]
+    assert {odd.check for _, odd in screen(summaries) if odd.refused} == set()
+
+
+def test_what_is_larger_than_floats_squared_is_refused():
+    summaries = federation([60] * 6, change=lambda x, y: (1e200 * x, y))
+    assert found(summaries) == {(2, "scale", True)}
+
+
+def test_features_that_are_all_zero_everywhere_are_not_odd():
+    zero = [replace(part, means=0 * part.means) for part in federation([20] * 3)]
+    assert screen(zero) == []
+
+
+def test_the_order_of_the_sites_changes_nothing():
+    summaries = federation([80] * 6, change=CHANGES["labels"])
+    forward = {odd.client_ids: round(odd.factor, 6) for _, odd in screen(summaries)}
+    backward = {odd.client_ids: round(odd.factor, 6) for _, odd in screen(summaries[::-1])}
+    assert forward == backward
+
+
+def test_solving_warns_of_an_odd_site():
+    summaries = federation([60] * 6, change=lambda x, y: (3 * x, y))
+    with pytest.warns(OddSiteWarning, match="client '002': its features are .* times the size"):
+        FedCOF().solve(summaries)
+
+
+def test_misfits_are_those_that_do_not_go_with_most():
+    summaries = dict(zip("abcd", federation([20] * 4), strict=True))
+    summaries["b"] = summaries["b"].with_origin({"backbone": "1"})
+    summaries["c"] = summaries["c"].with_origin({"backbone": "1"})
+    summaries["d"] = summaries["d"].with_origin({"backbone": "2"})
+    assert misfits(summaries) == {"d": "backbone 2; 2 of 3 clients have backbone 1"}
+
+
+def test_every_check_has_its_limits_in_the_table_of_the_module():
+    import fedcof.screening
+
+    for check, limits in LIMITS.items():
+        [line] = [line for line in fedcof.screening.__doc__.splitlines() if f'"{check}"' in line]
+        assert [float(word) for word in line.split()[-2:]] == list(limits)
