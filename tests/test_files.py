@@ -2,10 +2,12 @@ import os
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedcof
 from fedcof.federation.report import CollectionReport
-from fedcof.files import cache_folder, fetch, store, write_atomically
+from fedcof.files import cache_folder, fetch, file_names, store, write_atomically, write_new
 
 
 def test_what_was_stored_is_fetched(tmp_path):
@@ -81,3 +83,52 @@ def test_a_kill_while_something_is_saved_leaves_the_old_file(tmp_path, monkeypat
 def test_without_an_override_the_cache_is_the_platforms(monkeypatch):
     monkeypatch.delenv("FEDCOF_CACHE", raising=False)
     assert cache_folder().name.lower() == "fedcof"
+
+
+NAMES = [
+    *(".", "..", "../x", "a/b", "a\\b", "[/ward]", "CON", "con", "nul.txt", "-x", ".hidden"),
+    *("x.", "x ", "a:b", "~root", "*", "%", "", "new\nline", "\udc80", "é", "🏥"),
+    *("北" * 29, "北" * 28 + "京", "x" * 300, "x" * 299 + "y"),
+    *("North", "north", "Straße", "STRASSE"),
+]
+
+
+def test_every_name_gets_a_file_of_its_own_that_a_pattern_finds(tmp_path):
+    names = file_names(NAMES, ".summary")
+    for name in NAMES:
+        write_new(tmp_path / names[name], repr(name).encode())
+    assert len({name.lower() for name in names.values()}) == len(NAMES)
+    assert {path.name for path in tmp_path.glob("*.summary")} == set(names.values())
+    assert all(name.isascii() and len(name) < 143 for name in names.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_is_hidden_an_option_or_a_device(name):
+    stem = file_names([name], "")[name]
+    assert stem[0] not in ".-~ "
+    assert stem[-1] not in ". "
+    assert stem.partition(".")[0].upper() not in {"CON", "NUL"}
+
+
+def test_usual_names_stay_as_they_are():
+    assert file_names(["north", "Ward 2", "a-b_c.d"], ".x") == {
+        "north": "north.x",
+        "Ward 2": "Ward 2.x",
+        "a-b_c.d": "a-b_c.d.x",
+    }
+
+
+@given(st.sets(st.text(max_size=200), max_size=8))
+def test_no_two_names_share_a_file(names):
+    made = file_names(names, "").values()
+    assert len({name.lower() for name in made}) == len(names)
+
+
+def test_another_content_is_not_written_over_a_file_but_the_same_is(tmp_path):
+    write_new(tmp_path / "a", b"1")
+    write_new(tmp_path / "a", b"1")
+    with pytest.raises(FileExistsError, match="--force to replace"):
+        write_new(tmp_path / "a", b"2")
+    assert (tmp_path / "a").read_bytes() == b"1"
+    write_new(tmp_path / "a", b"2", replace=True)
+    assert (tmp_path / "a").read_bytes() == b"2"

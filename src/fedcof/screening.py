@@ -375,9 +375,7 @@ def _screen(rows: _Rows) -> list[tuple[int, Check, float, str]]:
     everybody = np.ones(rows.sites, dtype=np.bool_)
     # The noise is known once the sites are in one scale.
     at_first = _scale_factors(rows, np.inf)
-    at_first[(at_first == 0) | (np.abs(np.log2(np.maximum(at_first, 1e-300))) < 1)] = 1
-    scaled = replace(rows, means=rows.means / at_first[rows.site][:, None])
-    comparison = _compare(scaled, everybody)
+    comparison = _compare(_in_one_scale(rows, at_first, at_first > 0), everybody)
     larger = _scale_factors(rows, _noise(comparison, everybody))
     scale_is_odd = np.maximum(larger, 1 / np.maximum(larger, 1e-300)) >= LIMITS["scale"][0]
     odd: list[tuple[int, Check, float, str]] = [
@@ -387,8 +385,7 @@ def _screen(rows: _Rows) -> list[tuple[int, Check, float, str]]:
     if not comparison.separation:
         return odd
     # The other checks see the site in the others' scale: what is too large is not also displaced.
-    unit = np.where(scale_is_odd & (larger > 0), larger, 1)
-    rows = replace(rows, means=rows.means / unit[rows.site][:, None])
+    rows = _in_one_scale(rows, larger, scale_is_odd & (larger > 0))
     readable = ~(scale_is_odd & (larger == 0))
     comparison, trusted = _without_the_odd(rows, readable)
     for check, factors in _factors(comparison, trusted).items():
@@ -398,6 +395,14 @@ def _screen(rows: _Rows) -> list[tuple[int, Check, float, str]]:
                 reason = _labels_reason(rows, comparison, k) or reason
             odd.append((k, check, float(factors[k]), reason))
     return odd
+
+
+def _in_one_scale(rows: _Rows, larger: _FLOAT, odd: NDArray[np.bool_]) -> _Rows:
+    """Return the rows with those of odd sites in the others' scale."""
+    if rows.sites == 2:  # in that of the smaller
+        odd = odd & (larger > 1)
+    unit = np.where(odd, larger, 1)
+    return replace(rows, means=rows.means / unit[rows.site][:, None])
 
 
 def _without_the_odd(
