@@ -18,7 +18,10 @@ def test_keys_are_known_with_either_dash():
         ("train-round", "train-round is no setting of the app; did you mean train-rounds"),
         ("train-seed", "train-seed is no setting of the app"),
         ("fraction", "fraction is no setting of the app; did you mean"),
-        ("xyzzy", "xyzzy is no setting of the app; did you mean one of accept, attempts, backbone, "),
+        (
+            "xyzzy",
+            "xyzzy is no setting of the app; did you mean one of accept, attempts, backbone, ",
+        ),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_near_ones(key, message):
