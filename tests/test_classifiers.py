@@ -142,10 +142,12 @@ def test_one_class_in_all_is_refused(samples):
         FedCOFClassifier().fit(samples[0], np.zeros(90, dtype=int))
 
 
-@pytest.mark.parametrize("clients", [np.arange(89), np.arange(180).reshape(90, 2), np.ones(90)])
+@pytest.mark.parametrize(
+    "clients", [np.arange(89), np.arange(180).reshape(90, 2), np.full(90, 0.5)]
+)
 def test_clients_that_do_not_fit_are_refused(samples, clients):
     X, y, _ = samples
-    with pytest.raises(ValueError, match=r"inconsistent numbers|1d array|must be ints or strings"):
+    with pytest.raises(ValueError, match=r"inconsistent numbers|must be 1-d|is 0\.5"):
         FedCOFClassifier().fit(X, y, clients)
 
 
@@ -273,3 +275,27 @@ def test_the_package_offers_only_what_it_has():
     assert fedcof.FedNCMClassifier is FedNCMClassifier
     with pytest.raises(AttributeError, match="no attribute 'FedAvg'"):
         fedcof.FedAvg  # noqa: B018
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, "", " ", "None", "nan", "NA"])
+def test_what_is_missing_is_no_client(samples, missing):
+    X, y, clients = samples
+    ids = [missing, *map(str, clients[1:])]
+    with pytest.raises(ValueError, match="row 0 has no client"):
+        FedCOFClassifier().fit(X, y, ids)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", object])
+def test_labels_of_pandas_are_not_rounded_by_way_of_floats(samples, kind):
+    pandas = pytest.importorskip("pandas")
+    X, y, clients = samples
+    large = pandas.Series(y + 2**53, dtype=kind)
+    fitted = FedCOFClassifier().fit(X, large, clients)
+    assert fitted.classes_.tolist() == (np.unique(y) + 2**53).tolist()
+
+
+def test_texts_of_any_length_are_labels_and_clients(samples):
+    X, y, clients = samples
+    texts = np.dtypes.StringDType()
+    fitted = FedCOFClassifier().fit(X, np.char.mod("%d", y).astype(texts), clients.astype(str))
+    assert fitted.predict(X[:1]).dtype.kind == "U"

@@ -22,11 +22,12 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedcof.heads import LinearHead
+from fedcof.labels import as_client_ids, as_labels
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.scatter import ScatterParts
 from fedcof.summaries import ClassMeans, Summary, merge
@@ -77,7 +78,7 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         ValueError
             If the data is not well-formed, or there is one class in all.
         """
-        features, labels = validate_data(self, X, y, dtype=_DTYPES)
+        features, labels = validate_data(self, X, _targets(y), dtype=_DTYPES)
         check_classification_targets(labels)
         self.classes_, class_index = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
@@ -116,7 +117,7 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
             If the data is not well-formed, or a label is not one of the classes.
         """
         first = not hasattr(self, "summary_")
-        features, labels = validate_data(self, X, y, dtype=_DTYPES, reset=first)
+        features, labels = validate_data(self, X, _targets(y), dtype=_DTYPES, reset=first)
         check_classification_targets(labels)
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
@@ -308,14 +309,28 @@ class CCVRClassifier(_MethodClassifier):
 _DTYPES = (np.float64, np.float32)
 
 
+def _targets(y: ArrayLike) -> ArrayLike:
+    """Return labels as scikit-learn takes them.
+
+    It would make floats of pandas' nullable integers, and knows neither NumPy's texts of any length
+    nor integers that are objects.
+    """
+    dtype = getattr(y, "dtype", None)
+    of_numpy = isinstance(dtype, np.dtype)
+    if dtype is None or (of_numpy and dtype.kind not in "OT"):
+        return y
+    objects = of_numpy and dtype.kind == "O"
+    if objects and not all(isinstance(label, Integral) for label in np.ravel(y)):
+        return y
+    return as_labels(y) if np.ndim(y) == 1 else y
+
+
 def _client_names(labels: NDArray[Any], clients: ArrayLike | None) -> NDArray[np.str_] | None:
     if clients is None:
         return None
-    ids = column_or_1d(clients)
+    ids = as_client_ids(clients)
     check_consistent_length(labels, ids)
-    if ids.dtype.kind not in "iuUO":
-        raise ValueError(f"clients must be ints or strings, these have dtype {ids.dtype}")
-    return np.asarray(ids.astype(str))
+    return ids
 
 
 def _merged_by_client(

@@ -111,8 +111,11 @@ def is_missing(value: object) -> bool:
 def _plain(values: ArrayLike, what: str, missing: frozenset[str]) -> NDArray[Any]:
     """Return integers as int64 and texts as str in form NFC."""
     # NumPy would make texts of a list of numbers and texts, and floats of large integers.
-    array = np.array(values, dtype=object) if isinstance(values, list | tuple) else None
-    array = np.asarray(values) if array is None else array
+    array = (
+        np.array([_unpacked(value) for value in values], dtype=object)
+        if isinstance(values, list | tuple)
+        else np.asarray(values)
+    )
     if array.ndim != 1:
         raise SummaryError(f"{what}s", f"{what}s must be 1-d, these have shape {array.shape}")
     if array.size == 0:  # an empty list is an array of floats to NumPy

@@ -197,7 +197,8 @@ def deal_samples(
     seed: int,
 ) -> Dealt:
     """Return features, those to train on dealt to clients; the backbone makes them of images."""
-    from fedcof.data import FeatureTable, extract_features
+    from fedcof.data import ByColumn, FeatureTable, extract_features
+    from fedcof.data.reading.columns import CLIENTS
     from fedcof.experiments import Dealt
     from fedcof.progress import progress_bar
 
@@ -216,6 +217,9 @@ def deal_samples(
                 tables.append(FeatureTable(found.features, kept.labels, kept.classes, kept.columns))
     first, second = tables
     partition = dealing.deal(first.labels, first.columns, seed)
-    for note in partition.notes:
-        error_console.print(f"note: {note}")
+    owners = [name for name in first.columns if name.casefold() in CLIENTS]
+    unused = [name for name in owners if dealing.title != ByColumn(name).title]
+    notes = [f"{name!r} says whose a row is: --partition {name} deals by it" for name in unused]
+    for note in [*partition.notes, *notes]:
+        error_console.print(f"note: {note}", markup=False)
     return Dealt(first.features, first.labels, partition, second.features, second.labels, origin)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
-from fedcof.labels import as_labels
+from fedcof.labels import as_labels, is_missing
 from fedcof.summaries.base import check_finite
 
 Seed = np.random.Generator | int | None
@@ -27,8 +27,10 @@ def check_samples(
         feature is not finite.
     """
     array, coded = np.asarray(features), as_labels(labels)
-    if array.dtype.kind in "iu":
-        array = array.astype(np.float64)
+    if array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
+    if array.dtype.kind in "biuO":
+        array = _numbers(array)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.ndim != 2 or array.shape[1] == 0:
         raise SummaryError("shape", f"features must be of shape (n, dim), these have {array.shape}")
@@ -40,3 +42,13 @@ def check_samples(
         raise SummaryError("empty", "no samples: there is nothing to summarize")
     check_finite("features", array)
     return array, coded
+
+
+def _numbers(array: NDArray[Any]) -> NDArray[np.float64]:
+    """Return integers, booleans, and a frame's columns of several types, as float64."""
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        missing = np.argwhere([[is_missing(v) for v in np.atleast_1d(row)] for row in array])
+        where = f" (row {missing[0][0]} has no value)" if len(missing) else ""
+        raise SummaryError("dtype", f"features must be numbers: {error}{where}") from None

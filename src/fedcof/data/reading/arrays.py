@@ -83,7 +83,7 @@ def open_arrays(path: Path) -> ArrayTable:
         if suffix == ".npy":
             return ArrayTable(str(path), {"features": _load_npy(path, None)})
         if suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
                 return ArrayTable(str(path), {key: _load_key(file, key) for key in file.files})
         return ArrayTable(str(path), _load_safetensors(path.read_bytes()))
 

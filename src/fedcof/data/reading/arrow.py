@@ -6,7 +6,7 @@ pyarrow comes with ``fedcof[data]``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -20,6 +20,9 @@ from fedcof.errors import OwnDataError
 from fedcof.installation import install_line
 
 SUFFIXES = (".parquet", ".arrow", ".feather")
+_BATCH = 8192
+"""Rows of vectors that are read at a time."""
+
 KEPT_BYTES = 256 << 20
 """How much of the Parquet files stays in memory: the pieces that were read last."""
 
@@ -114,11 +117,7 @@ class ArrowTable(Table):
 
     def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return columns as arrays."""
-        table = self._read_table(names)
-        return {name: to_numpy(self.name, name, table.column(name)) for name in names}
-
-    def _read_table(self, names: Sequence[str]) -> Any:
-        return self._table.select(list(names))
+        return {name: to_numpy(self.name, name, self._table.column(name)) for name in names}
 
     def images(self, name: str) -> ImageColumn:
         """Return a column of images."""
@@ -146,9 +145,15 @@ class ParquetTable(ArrowTable):
             self._groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
             self._describe(file.schema_arrow)
 
-    def _read_table(self, names: Sequence[str]) -> Any:
+    def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return columns as arrays; vectors are read a batch at a time into their matrix."""
+        vectors = [name for name in names if self.kinds[name] == "vector"]
         with reading(self._path), pyarrow().parquet.ParquetFile(self._path) as file:
-            return file.read(list(names))
+            table = file.read([name for name in names if name not in vectors])
+            rows = file.metadata.num_rows
+            found = {name: _vectors(self.name, name, _chunks(file, name), rows) for name in vectors}
+        others = {n: to_numpy(self.name, n, table.column(n)) for n in names if n not in vectors}
+        return found | others
 
     def images(self, name: str) -> ImageColumn:
         """Return a column of images, of which a row group at a time is read."""
@@ -177,6 +182,12 @@ def open_arrow(path: Path) -> ArrowTable:
         return ParquetTable(path)
     with reading(path):
         return ArrowTable(str(path), _map_arrow(path), path.parent)
+
+
+def _chunks(file: Any, name: str) -> Iterator[Any]:
+    for batch in file.iter_batches(_BATCH, columns=[name]):
+        chunk = batch.column(0)
+        yield chunk.storage if isinstance(chunk.type, pyarrow().BaseExtensionType) else chunk
 
 
 def _read_group(path: Path, group: int, column: str) -> Any:
@@ -213,7 +224,7 @@ def to_numpy(where: str, name: str, column: Any) -> NDArray[Any]:
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if _is_list(kind):
-        return _vectors(where, name, column)
+        return _vectors(where, name, column.chunks, len(column))
     if types.is_decimal(kind):
         column = column.cast(pa.float64())
     if column.null_count and (types.is_integer(kind) or types.is_boolean(kind)):
@@ -221,18 +232,26 @@ def to_numpy(where: str, name: str, column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _vectors(where: str, name: str, column: Any) -> NDArray[Any]:
+def _vectors(where: str, name: str, chunks: Iterable[Any], rows: int) -> NDArray[Any]:
     """Return lists of one length as a matrix, without making objects of the numbers."""
-    blocks: list[NDArray[Any]] = []
+    matrix: NDArray[Any] | None = None
     start = 0
-    for chunk in column.chunks:
-        if len(chunk):
-            blocks.append(_block(where, name, chunk, start))
-            _check_same_length(where, name, blocks, start)
-        start += len(chunk)
-    if not blocks:
-        return np.empty((0, 1))
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    for chunk in chunks:
+        if not len(chunk):
+            continue
+        block = _block(where, name, chunk, start)
+        if len(block) == rows:
+            return block
+        if matrix is None:
+            matrix = np.empty((rows, block.shape[1]), block.dtype)
+        if block.shape[1] != matrix.shape[1]:
+            raise OwnDataError(
+                f"{where}: column {name!r}, row {start} has {block.shape[1]} numbers, row 0 has "
+                f"{matrix.shape[1]}; all rows must be of one length"
+            )
+        matrix[start : start + len(block)] = block
+        start += len(block)
+    return np.empty((0, 1)) if matrix is None else matrix
 
 
 def _block(where: str, name: str, chunk: Any, start: int) -> NDArray[Any]:
@@ -264,14 +283,6 @@ def _block(where: str, name: str, chunk: Any, start: int) -> NDArray[Any]:
                 "or take the row out"
             )
     return flat.reshape(len(chunk), -1)
-
-
-def _check_same_length(where: str, name: str, blocks: Sequence[NDArray[Any]], start: int) -> None:
-    if blocks[-1].shape[1] != blocks[0].shape[1]:
-        raise OwnDataError(
-            f"{where}: column {name!r}, row {start} has {blocks[-1].shape[1]} numbers, row 0 has "
-            f"{blocks[0].shape[1]}; all rows must be of one length"
-        )
 
 
 def kind_of(kind: Any) -> Kind:

@@ -26,15 +26,19 @@ FEATURES = (
 IMAGES = ("image", "images", "img", "pixels")
 IMAGE_PATHS = ("image_path", "file_name", "filename", "filepath", "path")
 
-_MAYBE_CLIENTS = re.compile(
+_SAYS_WHICH = re.compile(
     r"(.*[_ -])?(client|site|ward|hospital|clinic|institution|cent(er|re)|user|patient|subject|"
     r"device|node|owner|writer|author|region|country|domain|group|source|split|fold|id|ids|idx|"
-    r"index|uuid|key|row|no|number|label|labels|class|target|year|date|time|timestamp)([_ -]id)?s?|"
+    r"index|uuid|key|row|label|labels|class|target|date|timestamp)([_ -]id)?s?|"
     r"unnamed: \d+|"
 )
-"""Names of numbers that say which, whose or when, and measure nothing."""
 
 _SHOWN = 12
+
+
+def says_which(name: str) -> bool:
+    """Return whether a column of this name says which, whose or when, and measures nothing."""
+    return _SAYS_WHICH.fullmatch(name.casefold()) is not None
 
 
 @dataclass(frozen=True)
@@ -174,9 +178,7 @@ def _usual_features(where: str, kinds: Mapping[str, Kind]) -> tuple[tuple[str, .
         if found:
             return (), found[0]
     numbers = tuple(
-        name
-        for name, kind in kinds.items()
-        if kind == "number" and not _MAYBE_CLIENTS.fullmatch(name.casefold())
+        name for name, kind in kinds.items() if kind == "number" and not says_which(name)
     )
     if numbers:
         return numbers, ""

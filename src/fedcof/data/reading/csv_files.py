@@ -118,14 +118,9 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
             ),
         )
     except pa.ArrowInvalid as error:
-        found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
-        if found is None:
-            raise
-        row, expected, got = map(int, found.groups())
-        raise OwnDataError(
-            f"{path}: row {row - 2} has {got} fields, the line with the names has {expected}, with "
-            f"{delimiter!r} between them; quote fields that hold {delimiter!r}"
-        ) from None
+        if "columns, got" in str(error):
+            raise OwnDataError(_fields_of_rows(path, data, delimiter)) from None
+        raise
     if not names[-1] and table.column(len(names) - 1).null_count == len(table):
         table = table.remove_column(len(names) - 1)  # each line ends with a delimiter
     return table, texts
@@ -136,3 +131,15 @@ def _check_header(path: Path, names: list[str]) -> None:
     for position, name in enumerate(names):
         if not name and 0 < position < len(names) - 1:
             raise OwnDataError(f"{path}: column {position} has no name; give each column one")
+
+
+def _fields_of_rows(path: Path, data: bytes, delimiter: str) -> str:
+    """Say which row has more or fewer fields than the line with the names."""
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=""), delimiter=delimiter)
+    expected = len(next(lines))
+    rows = (fields for fields in lines if fields)
+    row, got = next((row, len(f)) for row, f in enumerate(rows) if len(f) != expected)
+    return (
+        f"{path}: row {row} has {got} fields, the line with the names has {expected}, with "
+        f"{delimiter!r} between them; quote fields that hold {delimiter!r}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.data.reading.columns import CLASS_NAMES, Roles, find_roles
+from fedcof.data.reading.columns import CLASS_NAMES, Roles, find_roles, says_which
 from fedcof.data.reading.own_data import Data, OwnData, Places, are_features
 from fedcof.data.reading.table import Table
 from fedcof.errors import OwnDataError, OwnDataWarning, SummaryError
@@ -83,7 +82,10 @@ def samples_of(
     }
     if clients is not None:
         kept[roles.client] = clients
-    if not roles.image and len(roles.features) > 1 and not features:
+    if not (roles.image or features) and table.kinds[roles.features[0]] == "number":
+        for name in roles.others:
+            if table.kinds[name] == "text" and not says_which(name):
+                check_texts(where, name, columns[name])
         _say_unused(where, [name for name in roles.others if name not in names_of])
     return OwnData(
         data,
@@ -193,19 +195,14 @@ def _parsed_vectors(where: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
         return array
     rows = []
     for row, value in enumerate(array.tolist()):
-        text = value if isinstance(value, str) else ""
+        text = str(value).strip()
         try:
-            parsed = json.loads(text)
+            numbers = re.split(r"\s*,\s*|\s+", text.removeprefix("[").removesuffix("]").strip())
+            rows.append(np.array(numbers, np.float64))
         except ValueError:
-            try:
-                parsed = json.loads(re.sub(r"\s+", ",", re.sub(r"\[\s+", "[", text)))
-            except ValueError:
-                parsed = None
-        if not isinstance(parsed, list):
             raise OwnDataError(
                 f"{where}: column {name!r}, row {row} is no list of numbers: {text[:40]!r}"
-            )
-        rows.append(np.asarray(parsed, np.float64))
+            ) from None
     return stacked(where, name, rows)
 
 
