@@ -549,7 +549,7 @@ def test_tables_to_test_on_are_counted_as_held_out(tmp_path):
         parquet(tmp_path, f"{name}.parquet", features=X.tolist(), label=Y)
     own = read(tmp_path)
     assert len(own) == 4
-    assert "held out for testing" in own.left_out.lines()[0]
+    assert "not of the part to train on" in own.left_out.lines()[0]
 
 
 def test_without_labels_where_none_are_needed(tmp_path):
