@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.errors import BackboneError, NoWeightsError, SettingError
+from fedcof.errors import BackboneError, HeadError, NoWeightsError, SettingError
 from fedcof.heads import LinearHead
 
 if TYPE_CHECKING:
     from fedcof.backbones import Backbone, ResolvedBackbone
-    from fedcof.data import Reading
+    from fedcof.data import OwnData, Reading
 
 _ROWS = 4096
 
@@ -96,6 +96,26 @@ def reading_for(head: LinearHead, reading: Reading) -> Reading:
         had = f"the window {wanted}" if wanted else "no window"
         raise SettingError("window", f"is {asked}, but the clients of this head had {had}")
     return replace(reading, window=wanted or reading.window)
+
+
+def check_columns(head: LinearHead, data: OwnData) -> None:
+    """Check that the features are the head's columns, in its order, as far as both say so.
+
+    Raises
+    ------
+    HeadError
+        If they are not.
+    """
+    from fedcof.data.reading.own_data import COLUMNS
+
+    wanted = (head.provenance.origin if head.provenance else {}).get(COLUMNS)
+    if data.origin and wanted is not None and data.origin[COLUMNS] != wanted:
+        raise HeadError(
+            f"{data.places[0]}: the features are other columns than those that the head was made "
+            f"of, or in another order; here they are {', '.join(data.feature_names[:5])}"
+            f"{', ...' if len(data.feature_names) > 5 else ''}. Give them as the clients did "
+            "(--features names them in order)"
+        )
 
 
 def stream_scores(

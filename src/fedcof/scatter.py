@@ -303,7 +303,7 @@ class _ClassCovariances(Mapping[int | str, NDArray[np.float64]]):
     def __getitem__(self, label: int | str) -> NDArray[np.float64]:
         found = np.flatnonzero(self.statistics.classes == label)
         if len(found) == 0:
-            known = ", ".join(map(repr, self))
+            known = ", ".join(map(repr, list(self)[:20])) + (", ..." if len(self) > 20 else "")
             raise KeyError(f"no class {label!r} among those with an estimate: {known}")
         rows = np.flatnonzero(self.statistics.class_index == found[0])
         counts = self.statistics.counts[rows]

@@ -293,3 +293,19 @@ def test_the_head_without_a_site_is_the_head_of_the_others_bit_for_bit(tmp_path)
     without = solve("east", "south")
     assert solve("south", "north", "east") != without
     assert solve("south", "east") == without
+
+
+def test_columns_in_another_order_than_the_clients_are_refused_instead_of_swapped(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = list("abc" * 9)
+    table = write_table(tmp_path / "site.csv", draw(rng, labels), label=labels)
+    run("summarize", table, "--method", "fed3r", "--out", tmp_path)
+    run("solve", tmp_path / "site.summary", "--method", "fed3r", "--out", tmp_path)
+    (tmp_path / "swapped.csv").write_text("f1,f0,f2\n0,4,0\n")
+    swapped = run("predict", tmp_path / "head.safetensors", tmp_path / "swapped.csv")
+    assert swapped.exit_code == 1
+    assert "or in another order; here they are f1, f0, f2" in swapped.stderr
+    options = ["--features", "f0,f1,f2"]
+    ordered = run("predict", tmp_path / "head.safetensors", tmp_path / "swapped.csv", *options)
+    [row] = csv_of(ordered.stdout)
+    assert row["label"] == "a"

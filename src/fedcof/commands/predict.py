@@ -76,9 +76,10 @@ def predict(
 
 def scores_of(head: LinearHead, data: OwnData, backbone: str) -> Iterator[Scored]:
     """Yield the scores of own data under a progress bar."""
-    from fedcof.prediction import backbone_of, stream_scores
+    from fedcof.prediction import backbone_of, check_columns, stream_scores
     from fedcof.progress import progress_bar
 
+    check_columns(head, data)
     network = None
     if not data.are_features:
         from fedcof.backbones import Backbone

@@ -68,7 +68,9 @@ def summarize(
         for name, (data, labels) in clients.items():
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
                 found = extract(data, labels, backbone, strict=strict, advance=advance)
-            sent = sender.send(found.features, found.labels, client_id=name, origin=found.origin)
+            sent = sender.send(
+                found.features, found.labels, client_id=name, origin={**own.origin, **found.origin}
+            )
             if sent is None:
                 say(f"{name}: nothing is left to send")
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +15,9 @@ from numpy.typing import NDArray
 from fedcof.data.images import Rows
 from fedcof.data.left_out import LeftOut
 from fedcof.errors import OwnDataError, OwnDataWarning
+
+COLUMNS = "list of columns"
+"""What the fingerprint of the names of the features is called."""
 
 Data = Any
 """(n, dim) float features, or a sequence of n images."""
@@ -116,6 +121,14 @@ class OwnData:
     def are_features(self) -> bool:
         """Whether the data are features, and not images."""
         return are_features(self.data)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What summaries and heads say of features in named columns: which, in which order."""
+        if not self.feature_names:
+            return {}
+        names = json.dumps(self.feature_names).encode()
+        return {COLUMNS: hashlib.sha256(names).hexdigest()[:16]}
 
     def subset(self, rows: NDArray[np.integer[Any]]) -> OwnData:
         """Return these rows, in this order; no image is read."""
