@@ -124,6 +124,7 @@ READ = {
         or p / "d.feather"
     ),
     "csv": csv,
+    "csv of Excel, which says its delimiter": lambda p: csv(p, "sep=;\n" + CSV.replace(",", ";")),
     "csv with a byte order mark": lambda p: csv(p, CSV.encode("utf-8-sig")),
     "csv in UTF-16": lambda p: csv(p, CSV.encode("utf-16")),
     "csv with semicolons": lambda p: csv(p, CSV.replace(",", ";")),
@@ -344,6 +345,35 @@ REFUSED = {
         "'y2', row 1 is missing or NaN",
     ),
     "csv label missing": (lambda p: csv(p, CSV.replace("2,3,b", "2,3,")), "row 1 has no label"),
+    "csv quote not closed": (lambda p: csv(p, 'x,label\n1,"a\n2,b\n'), "line 2 a quote is opened"),
+    "csv quotes not closed": (
+        lambda p: csv(p, 'x,label\n1,"a\n2,"b\n3,c\n'),
+        "line 2 a quote is opened",
+    ),
+    "csv of numbers with thousands": (
+        lambda p: csv(p, "x;label\n1.234,5;a\n1.000,0;b\n"),
+        "'x', row 0 is '1.234,5'|no features",
+    ),
+    "npz ward too short": (
+        lambda p: npz(p, features=X, labels=Y, ward=["n", "s"]),
+        "'ward' has 2 entries",
+    ),
+    "data frame with a name twice": (
+        lambda p: pandas.DataFrame(X, columns=["u", "u"]).assign(label=Y),
+        "several columns of one name: 'u'",
+    ),
+    "data frame with intervals as labels": (
+        lambda p: frame(u=X[:, 0], label=pandas.cut(X[:, 0], 2)),
+        "'label' holds .*interval",
+    ),
+    "dict of mixed labels": (
+        lambda p: {"features": X, "labels": ["a", 1, "a", "b"]},
+        "row 1 is 1, a int",
+    ),
+    "dict of vectors of two lengths": (
+        lambda p: {"features": [[1, 2], [3], [4, 5], [6, 7]], "labels": Y},
+        "'features'",
+    ),
     "csv zero bytes": (lambda p: csv(p, b"x\0y"), "is no text"),
     "csv that is a workbook": (lambda p: csv(p, b"PK\3\4\0\0"), "is no text"),
     "csv not compressed": (lambda p: csv(p, CSV, "data.csv.gz"), "cannot be read"),
@@ -437,9 +467,14 @@ def test_a_source_that_cannot_be_read_says_what_and_where(make, message, tmp_pat
 
 WARNED = {
     "near twins": (
-        lambda p: npz(p, features=X, labels=["benign", "BENIGN", " benign", "b"]),
-        "' benign', 'BENIGN', 'benign' in column 'labels' are taken as 3",
+        lambda p: npz(p, features=X, labels=["benign", "BENIGN", "Benign", "b"]),
+        "'BENIGN', 'Benign', 'benign' in column 'labels' are taken as 3",
         4,
+    ),
+    "white space around labels": (
+        lambda p: csv(p, CSV.replace(",a", ", a")),
+        "' a' in column 'label' begins or ends with white space",
+        2,
     ),
     "near twins of clients": (with_clients(["North", "north", "s", "s"]), "'North', 'north'", 2),
     "western letters": (

@@ -217,6 +217,17 @@ def to_numpy(where: str, name: str, column: Any) -> NDArray[Any]:
         If it holds lists that are no vectors of one length.
     """
     pa = pyarrow()
+    try:
+        return _as_numpy(where, name, column)
+    except (pa.ArrowException, NotImplementedError, TypeError) as error:
+        raise OwnDataError(
+            f"{where}: column {name!r} holds {column.type}, which is not read; save it as texts or "
+            "numbers"
+        ) from error
+
+
+def _as_numpy(where: str, name: str, column: Any) -> NDArray[Any]:
+    pa = pyarrow()
     types, kind = pa.types, column.type
     if isinstance(kind, pa.BaseExtensionType):
         chunks = [chunk.storage for chunk in column.chunks]
@@ -289,10 +300,10 @@ def kind_of(kind: Any) -> Kind:
     """Return what a column of this type of Arrow holds."""
     pa = pyarrow()
     types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
     if types.is_dictionary(kind):
         kind = kind.value_type
+    if isinstance(kind, pa.BaseExtensionType):  # such as tensors; but a period is no number
+        kind = kind.storage_type if _is_list(kind.storage_type) else pa.null()
     holds_bytes = types.is_struct(kind) and {"bytes", "path"} & {field.name for field in kind}
     held: dict[Kind, bool] = {
         "number": types.is_integer(kind)

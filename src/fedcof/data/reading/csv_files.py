@@ -32,6 +32,8 @@ _LINES = 100
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _WESTERN = "cp1252"
+_SEPARATOR = re.compile(rb"sep=(.)\r?\n", re.IGNORECASE)
+"""The line by which Excel says what stands between fields."""
 
 
 class CsvTable(ArrowTable):
@@ -97,8 +99,12 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
             f"{path} is empty; expected a line with the names of the columns, then a line for each "
             "row"
         )
+    said = _SEPARATOR.match(data)
+    if said:
+        data = data[said.end() :]
     first = data[: data.find(b"\n") + 1 or None].decode()
-    delimiter = max(_DELIMITERS, key=first.count)
+    delimiter = said[1].decode() if said else max(_DELIMITERS, key=first.count)
+    _check_quotes(path, data, delimiter)
     text = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
     lines = list(islice(csv.reader(text, delimiter=delimiter), _LINES))
     names = [name.strip() for name in lines[0]]
@@ -131,6 +137,29 @@ def _check_header(path: Path, names: list[str]) -> None:
     for position, name in enumerate(names):
         if not name and 0 < position < len(names) - 1:
             raise OwnDataError(f"{path}: column {position} has no name; give each column one")
+
+
+def _check_quotes(path: Path, data: bytes, delimiter: str) -> None:
+    """Refuse a quote that is not closed: all lines up to the next quote would be one field.
+
+    Raises
+    ------
+    OwnDataError
+        With the line in which the field begins.
+    """
+    if b'"' not in data:
+        return
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
+    lines = csv.reader(text, delimiter=delimiter, strict=True)
+    begins = 1
+    try:
+        for _ in lines:
+            begins = lines.line_num + 1
+    except csv.Error as error:
+        raise OwnDataError(
+            f"{path}: in the row that begins in line {begins} a quote is opened and not closed "
+            f"({error}); correct it, as the rows behind it would be lost"
+        ) from None
 
 
 def _fields_of_rows(path: Path, data: bytes, delimiter: str) -> str:

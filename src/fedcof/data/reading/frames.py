@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 
 from fedcof.data.reading.arrays import ArrayTable
 from fedcof.data.reading.arrow import ArrowTable, pyarrow
+from fedcof.data.reading.columns import check_names
 from fedcof.data.reading.table import Table
 from fedcof.errors import OwnDataError
 
@@ -58,6 +60,7 @@ def _from_pandas(frame: Any) -> Any:
     """Return a frame as a table of Arrow; of its index, the levels that have a name are columns."""
     pa = pyarrow()
     names = [str(name) for name in frame.columns]
+    check_names("the data frame", names)
     frame = frame.set_axis(names, axis=1)
     named = [name is not None for name in frame.index.names]
     for column, values in frame.items():
@@ -75,12 +78,24 @@ def _from_pandas(frame: Any) -> Any:
 
 def _as_array(values: Any) -> NDArray[Any]:
     """Return values as an array; pictures that are objects stay what they are."""
-    if not isinstance(values, list | tuple) or not _are_pictures(values):
+    if not isinstance(values, list | tuple):
         return np.asarray(values)
+    if not (_are_pictures(values) or _would_change(values)):
+        try:
+            return np.asarray(values)
+        except ValueError:  # vectors of several lengths, which the reader names
+            pass
     array = np.empty(len(values), object)
     for row, value in enumerate(values):
         array[row] = value
     return array
+
+
+def _would_change(values: Sequence[Any]) -> bool:
+    """Return whether NumPy would make texts of numbers, or floats of large integers."""
+    texts = [isinstance(value, str) for value in values]
+    large = [isinstance(value, Integral) and abs(int(value)) >= 2**53 for value in values]
+    return (any(texts) and not all(texts)) or any(large)
 
 
 def _are_pictures(values: Iterable[Any]) -> bool:

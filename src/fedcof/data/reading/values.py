@@ -61,8 +61,8 @@ def samples_of(
     )
     if len(data) == 0:
         raise OwnDataError(f"{where} has no rows: there is nothing to read")
-    for name in (*names, *others):
-        if columns[name].shape[:1] != (len(data),) and name in names:
+    for name in (*names, *filter(says_which, others)):
+        if columns[name].shape[:1] != (len(data),):
             raise OwnDataError(
                 f"{where}: {len(data):,} rows of {roles.image or roles.features[0]!r}, but "
                 f"{name!r} has {len(columns[name]) if columns[name].ndim else 1:,} entries; each "
@@ -366,7 +366,16 @@ def _is_number(value: Any) -> bool:
 def _warn_of_twins(where: str, column: str, values: NDArray[Any]) -> None:
     if values.dtype.kind != "U":
         return
-    for twins in near_twins(set(values.tolist())):
+    distinct = set(values.tolist())
+    if padded := sorted(text for text in distinct if text != text.strip()):
+        warnings.warn(
+            OwnDataWarning(
+                f"{where}: {padded[0]!r} in column {column!r} begins or ends with white space, as "
+                f"do {len(padded)} of {len(distinct)} different ones; it is kept"
+            ),
+            stacklevel=2,
+        )
+    for twins in near_twins(distinct):
         warnings.warn(
             OwnDataWarning(
                 f"{where}: {', '.join(map(repr, twins))} in column {column!r} are taken as "
