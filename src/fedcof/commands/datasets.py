@@ -8,34 +8,39 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from fedcof.commands.options import Data, Given, Seed, dealing_settings, with_settings
-from fedcof.commands.shared import console, errors_for_people
+from fedcof.commands.options import COMPLETIONS, Data, Given, Seed, dealing_settings, with_settings
+from fedcof.commands.shared import Json, console, errors_for_people, print_table
 
 app = typer.Typer(
     no_args_is_help=True, help="Which data sets there are, and whether they are here."
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the data set, or folder:PATH, or parquet:PATH.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Name of the data set, or folder:PATH, or parquet:PATH.",
+        autocompletion=COMPLETIONS["datasets"],
+    ),
+]
 
 
 @app.command("list")
-def list_() -> None:
+def list_(*, as_json: Json = False) -> None:
     """List the data sets."""
     from fedcof.data.datasets import DATASETS
 
-    table = Table("name", "what it is", box=None)
-    for column in ("training", "test", "classes"):
-        table.add_column(column, justify="right")
-    table.add_column("also by")
-    for dataset in DATASETS.values():
-        sizes = (dataset.train, dataset.test, dataset.classes)
-        table.add_row(
-            dataset.name,
-            dataset.title,
-            *("" if size is None else f"{size:,}" for size in sizes),
-            ", ".join(dataset.columns),
-        )
-    console.print(table)
+    rows = [
+        {
+            "name": dataset.name,
+            "what it is": dataset.title,
+            "training": dataset.train,
+            "test": dataset.test,
+            "classes": dataset.classes,
+            "also by": ", ".join(dataset.columns),
+        }
+        for dataset in DATASETS.values()
+    ]
+    print_table(rows, as_json=as_json)
 
 
 @app.command()

@@ -13,8 +13,10 @@ import typer
 from rich.table import Table
 
 from fedcof.commands.options import (
+    COMPLETIONS,
     Data,
     Given,
+    MethodName,
     PartitionName,
     Seed,
     dealing_settings,
@@ -43,10 +45,14 @@ def federate(
         Literal["simulation", "in-process"],
         typer.Option(help="Flower's simulation, or this process."),
     ] = "simulation",
-    method: Annotated[str, typer.Option(help="Name of the method.")] = "fedcof",
-    dataset: Annotated[str, typer.Option(help="Name of the data set.")] = "fashion-mnist",
+    method: MethodName = "fedcof",
+    dataset: Annotated[
+        str, typer.Option(help="Name of the data set.", autocompletion=COMPLETIONS["datasets"])
+    ] = "fashion-mnist",
     data: Data = None,
-    backbone: Annotated[str, typer.Option(help="Name of the backbone.")] = "squeezenet1.1",
+    backbone: Annotated[
+        str, typer.Option(help="Name of the backbone.", autocompletion=COMPLETIONS["backbones"])
+    ] = "squeezenet1.1",
     partition: PartitionName = "dirichlet",
     seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
 from inspect import Parameter, Signature
@@ -20,17 +20,67 @@ if TYPE_CHECKING:
 Given = dict[str, Any]
 """Settings by name, of which those that the user did not give are absent."""
 
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return what a shell completes an option with: the names that begin as what is typed."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+def _methods() -> Iterable[str]:
+    from fedcof.methods import METHODS
+
+    METHODS.load_plugins()
+    return METHODS
+
+
+def _datasets() -> Iterable[str]:
+    from fedcof.data.datasets import DATASETS
+
+    return DATASETS
+
+
+def _backbones() -> Iterable[str]:
+    from fedcof.backbones import BACKBONES
+
+    return BACKBONES
+
+
+def _experiments() -> Iterable[str]:
+    from fedcof.experiments import EXPERIMENTS
+
+    return EXPERIMENTS
+
+
+def _partitions() -> Iterable[str]:
+    from fedcof.data import dealings
+
+    return dealings({})
+
+
+COMPLETIONS = {
+    "methods": completing(_methods),
+    "datasets": completing(_datasets),
+    "backbones": completing(_backbones),
+    "experiments": completing(_experiments),
+    "partitions": completing(_partitions),
+}
+"""What a shell completes names of each kind with, as the ``autocompletion`` of an option."""
+
 Data = Annotated[
     str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
 ]
 
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there already.")]
-MethodName = Annotated[str, typer.Option("--method", help="Name of the method.")]
+MethodName = Annotated[
+    str,
+    typer.Option("--method", help="Name of the method.", autocompletion=COMPLETIONS["methods"]),
+]
 PartitionName = Annotated[
     str,
     typer.Option(
         "--partition",
+        autocompletion=COMPLETIONS["partitions"],
         help="dirichlet, class-wise, iid; or a column that names clients, such as user.",
     ),
 ]

@@ -11,7 +11,14 @@ import typer
 from rich import box
 from rich.table import Table as RichTable
 
-from fedcof.commands.options import Data, Given, out_folder, reading_settings, with_settings
+from fedcof.commands.options import (
+    COMPLETIONS,
+    Data,
+    Given,
+    out_folder,
+    reading_settings,
+    with_settings,
+)
 from fedcof.commands.shared import check_device, console, error_console, errors_for_people
 
 if TYPE_CHECKING:
@@ -22,13 +29,26 @@ _ANY_WIDTH = console.options.update(width=1000)
 
 @with_settings(reading=reading_settings)
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The paper's label; see --list.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The paper's label; see --list.", autocompletion=COMPLETIONS["experiments"]
+        ),
+    ] = "",
     *,
     dataset: Annotated[
-        str, typer.Option(help="One data set, the paper's or another. Default: all the paper's.")
+        str,
+        typer.Option(
+            help="One data set, the paper's or another. Default: all the paper's.",
+            autocompletion=COMPLETIONS["datasets"],
+        ),
     ] = "",
     backbone: Annotated[
-        str, typer.Option(help="One backbone, the paper's or another. Default: all the paper's.")
+        str,
+        typer.Option(
+            help="One backbone, the paper's or another. Default: all the paper's.",
+            autocompletion=COMPLETIONS["backbones"],
+        ),
     ] = "",
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Number of seeds. Default: the paper's.")

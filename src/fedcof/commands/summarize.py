@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fedcof.commands.options import (
+    COMPLETIONS,
     Force,
     Given,
     MethodName,
@@ -39,9 +40,12 @@ def summarize(
         str, typer.Option(help="The site's name, where the source names no clients.")
     ] = "site",
     method: MethodName = "fedcof",
-    backbone: Annotated[str, typer.Option(help="Name of the backbone for images.")] = (
-        "squeezenet1.1"
-    ),
+    backbone: Annotated[
+        str,
+        typer.Option(
+            help="Name of the backbone for images.", autocompletion=COMPLETIONS["backbones"]
+        ),
+    ] = ("squeezenet1.1"),
     seed: Seed = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")

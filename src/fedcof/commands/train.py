@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from fedcof.commands.options import (
+    COMPLETIONS,
     Data,
     Given,
     PartitionName,
@@ -56,7 +57,9 @@ def train(
     start: Annotated[
         str, typer.Option(help="A method, whose head is solved first; 'random'; or a head's file.")
     ] = "fedcof",
-    dataset: Annotated[str, typer.Option(help="Name of a data set.")] = "fashion-mnist",
+    dataset: Annotated[
+        str, typer.Option(help="Name of a data set.", autocompletion=COMPLETIONS["datasets"])
+    ] = "fashion-mnist",
     data: Data = None,
     classes: Annotated[
         int | None, typer.Option(min=2, help="Take the first so many classes only.")
@@ -65,7 +68,11 @@ def train(
         int | None, typer.Option(min=1, help="Take so many images a class to train on.")
     ] = None,
     backbone: Annotated[
-        str, typer.Option(help="Name of the backbone; or a folder or model id of transformers.")
+        str,
+        typer.Option(
+            help="Name of the backbone; or a folder or model id of transformers.",
+            autocompletion=COMPLETIONS["backbones"],
+        ),
     ] = "squeezenet1.1",
     image_size: Annotated[
         int, typer.Option(min=32, help="Pixels of SqueezeNet's images in fine-tuning.")
