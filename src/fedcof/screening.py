@@ -36,6 +36,29 @@ over the other sites, of what goes beyond that range.
 - shift: the distance between the two means, over the distance that is left when it is taken off.
 - place: the distance to the reference, in units of the others' distance to theirs.
 
+Measured with SqueezeNet 1.1: none of 220 honest federations had an odd site (CIFAR-100 and PACS dealt
+by Dirichlet with alpha 0.01 to 10 to 2, 3, 6, 100 and 1,000 sites; PACS by domain, two to four of them,
+and five sites of one domain beside one of another; a class or a sample a site; standardised features;
+Gaussian classes in 2 to 128 dimensions). One faulty site of six (Dirichlet, alpha 0.1):
+
+=====================  ====================  ====================
+fault                  CIFAR-100             PACS
+=====================  ====================  ====================
+features times 3       scale 3.2             scale 2.8
+features times 10      scale 10.5            scale 9.2
+features a tenth       scale 9.2             scale 9.4
+all features 0         scale 76              scale 23
+sign flipped           classes 978           classes 988
+labels permuted        classes 978           classes 7.9
+channels permuted      classes 19            classes 8.3
+plus 1 (0.9 of the     shift 3.8             shift 4.0
+classes' distance)
+two labels swapped     not seen              classes 5.0
+=====================  ====================  ====================
+
+Not seen either: permuted labels at one of the four domains of PACS, which differ as much among
+themselves, and images with red and blue exchanged, which move the features less than a domain does.
+
 Sites that are odd are taken out of the reference, the worst first, for as long as most are left.
 Where no majority is left, as of two sites, all that differ are named.
 """

@@ -15,7 +15,7 @@ def test_all_backbones_are_listed(tmp_path, monkeypatch):
     output = fedcof_backbones_list()
     for name, backbone in BACKBONES.items():
         [line] = [line for line in output.splitlines() if line.split()[:1] == [name]]
-        assert str(backbone.dim) in line
+        assert f"{backbone.dim:,}" in line
 
 
 def test_weights_that_are_here_are_named_and_the_others_sources_are(tmp_path, monkeypatch):

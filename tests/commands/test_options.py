@@ -85,6 +85,19 @@ def test_another_type_or_choice_is_refused(toy, options):
     assert given == []
 
 
+def test_of_two_groups_with_one_name_the_later_has_its_own_before_it():
+    toy, given = typer.Typer(), []
+
+    @toy.command()
+    @with_settings(method=partial(settings_of, Toy), plan=partial(settings_of, Toy))
+    def run(*, method: Given, plan: Given) -> None:
+        """Run it."""
+        given.append((method, plan))
+
+    assert CliRunner().invoke(toy, ["--share", "0.5", "--plan-share", "0.25"]).exit_code == 0
+    assert given == [({"share": 0.5}, {"share": 0.25})]
+
+
 @pytest.fixture
 def toy_method():
     @dataclass(frozen=True)

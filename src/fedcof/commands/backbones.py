@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import typer
-from rich.table import Table
 
-from fedcof.commands.shared import console
+from fedcof.commands.shared import Json, console, print_table
 
 app = typer.Typer(
     no_args_is_help=True, help="Which backbones there are, and whether their weights are here."
@@ -13,23 +12,28 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_() -> None:
+def list_(*, as_json: Json = False) -> None:
     """List the backbones, and where the weights of each are found; nothing is fetched."""
     from fedcof.backbones import BACKBONES, sources, weights_folder
 
-    table = Table("name", box=None)
-    table.add_column("dim", justify="right")
-    table.add_column("weights", overflow="fold")
+    rows = []
     for backbone in BACKBONES.values():
         places = sources(backbone.name)
         here = next((path for place in places if (path := place.here())), None)
-        elsewhere = "".join(f"\n- {p.wanted}" for p in places if p.path is None)
-        table.add_row(
-            backbone.name,
-            str(backbone.dim),
-            f"here: {here.name}" if here else f"not here; the first that can be had:{elsewhere}",
+        elsewhere = [place.wanted for place in places if place.path is None]
+        wanted = "".join(f"\n- {place}" for place in elsewhere)
+        rows.append(
+            {
+                "name": backbone.name,
+                "dim": backbone.dim,
+                "weights": f"here: {here.name}"
+                if here
+                else f"not here; the first that can be had:{wanted}",
+            }
         )
-    console.print(table, highlight=False)
+    print_table(rows, as_json=as_json)
+    if as_json:
+        return
     console.print(
         f"your own: NAME.onnx, NAME.pth or the folder NAME of transformers in {weights_folder()}; "
         "the first of these goes before all others, and an ONNX file cannot be trained",

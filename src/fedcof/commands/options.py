@@ -135,9 +135,9 @@ class Command:
     @property
     def __signature__(self) -> Signature:
         parameters = [
-            _parameter(setting, panel=group.capitalize())
+            _parameter(setting, option, panel=group.capitalize())
             for group, settings in self._settings().items()
-            for setting in settings.values()
+            for option, setting in settings.items()
         ]
         return Signature([*self._parameters().values(), *parameters])
 
@@ -145,7 +145,9 @@ class Command:
         """Call the function with the options of every group as one mapping."""
         groups = {
             group: {
-                name: value for name in settings if (value := options.pop(name, None)) is not None
+                setting.name: value
+                for option, setting in settings.items()
+                if (value := options.pop(option, None)) is not None
             }
             for group, settings in self._settings().items()
         }
@@ -157,20 +159,30 @@ class Command:
         return {name: p for name, p in parameters.items() if name not in self._groups}
 
     def _settings(self) -> dict[str, dict[str, Declaration]]:
-        """Return the settings of every group that the function has no parameter for."""
-        taken = self._parameters()
-        return {
-            group: {name: s for name, s in settings().items() if name not in taken}
-            for group, settings in self._groups.items()
-        }
+        """Return the settings of every group that the function has no parameter for, by option.
+
+        Of two groups with a setting of one name, as a plugin's may have, that of the later one is
+        an option with the group before its name.
+        """
+        own = self._parameters()
+        taken = set(own)
+        found: dict[str, dict[str, Declaration]] = {}
+        for group, settings in self._groups.items():
+            found[group] = {
+                f"{group}_{name}" if name in taken else name: setting
+                for name, setting in settings().items()
+                if name not in own
+            }
+            taken |= found[group].keys()
+        return found
 
 
-def _parameter(setting: Declaration, panel: str) -> Parameter:
+def _parameter(setting: Declaration, name: str, panel: str) -> Parameter:
     """Return a setting as an option; None stands for one that is not given."""
     kind: Any = Literal[setting.choices] if setting.choices else setting.kind
     option = typer.Option(help=_help(setting), rich_help_panel=panel)
     annotation = Annotated[Optional[kind], option]  # noqa: UP045
-    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _help(setting: Declaration) -> str:

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from rich import box
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -100,7 +101,7 @@ def print_result(document: Any, *shown: RenderableType, as_json: bool) -> None:
 
 def table_of(rows: Sequence[Row], title: str = "") -> Table:
     """Return rows as a table of the terminal; its columns are those of the first row."""
-    table = Table(title=Text(title) if title else None)
+    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD)
     for heading in rows[0] if rows else ():
         cells = [row[heading] for row in rows]
         numbers = all(cell is None or _is_number(cell) for cell in cells)
