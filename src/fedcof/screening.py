@@ -36,10 +36,11 @@ over the other sites, of what goes beyond that range.
 - shift: the distance between the two means, over the distance that is left when it is taken off.
 - place: the distance to the reference, in units of the others' distance to theirs.
 
-Measured with SqueezeNet 1.1: none of 220 honest federations had an odd site (CIFAR-100 and PACS dealt
-by Dirichlet with alpha 0.01 to 10 to 2, 3, 6, 100 and 1,000 sites; PACS by domain, two to four of them,
-and five sites of one domain beside one of another; a class or a sample a site; standardised features;
-Gaussian classes in 2 to 128 dimensions). One faulty site of six (Dirichlet, alpha 0.1):
+Measured with SqueezeNet 1.1: none of 220 honest federations had an odd site (CIFAR-100 and PACS
+dealt by Dirichlet with alpha 0.01 to 10 to 2, 3, 6, 100 and 1,000 sites; PACS by domain, two to
+four of them, and five sites of one domain beside one of another; a class or a sample a site;
+standardised features; Gaussian classes in 2 to 128 dimensions).
+One faulty site of six (Dirichlet, alpha 0.1):
 
 =====================  ====================  ====================
 fault                  CIFAR-100             PACS
