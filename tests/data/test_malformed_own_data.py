@@ -440,6 +440,10 @@ REFUSED = {
         ),
         "b.parquet has no clients, but .*a.parquet has",
     ),
+    "parts in folders that hold a column": (
+        lambda p: (p / "client=n").mkdir() or (parquet(p / "client=n", u=X[:, 0], label=Y) and p),
+        "client=n is a folder that holds a column's value in its name",
+    ),
     "tables of two kinds": (
         lambda p: parquet(p, features=X.tolist(), label=Y) and csv(p) and p,
         "tables of several kinds: 1 .csv, 1 .parquet",

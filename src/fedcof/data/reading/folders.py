@@ -86,6 +86,11 @@ def find_tables(kind: str, path: Path) -> Tables | None:
             f"{path} holds tables, such as {files[0].name}, and folders without any; say which is "
             f"meant: folder:{path} for images, table:{path} for tables"
         )
+    if hive := [file for file in files if "=" in str(file.parent.relative_to(path))]:
+        raise OwnDataError(
+            f"{hive[0].parent} is a folder that holds a column's value in its name; write that "
+            "column into the files, as they are read one by one"
+        )
     suffixes = Counter(map(_suffix, files))
     if len(suffixes) > 1:
         raise OwnDataError(
