@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 import fedcof
-from fedcof.data import Window
+from fedcof.data import Reading, Window
 from fedcof.data.images import WindowedImages
 from fedcof.errors import SummaryError
 from fedcof.federation.sources import extract, load_clients
@@ -215,3 +215,17 @@ def test_pictures_in_different_windows_are_not_solved_together(tmp_path, monkeyp
     assert summaries[0].origin["window"] == "0:100"
     with pytest.raises(SummaryError, match=r"not of one window: .*0:100.*0:200"):
         method.solve(summaries)
+
+
+def test_columns_are_named_by_the_run_and_before_it_by_the_node(tmp_path):
+    columns = {"u": FEATURES[:, 0], "kind": LABELS, "ward": CLIENTS.tolist(), "site": ["x"] * 6}
+    source = parquet(tmp_path / "a.parquet", **columns)
+    run = Reading(features="u", label="kind", client="site")
+    assert list(load_clients(source, context(), run)) == ["x"]
+    assert sorted(load_clients(source, context(client="ward"), run)) == ["a", "b", "c"]
+
+
+def test_a_client_whose_features_are_not_finite_does_not_stop_the_others(save):
+    features = np.where(FEATURES == 2, np.nan, FEATURES)
+    clients = load_clients(save(features=features, labels=LABELS, clients=CLIENTS), context())
+    assert same(clients["b"], FEATURES[[0, 2, 5]], LABELS[[0, 2, 5]])
