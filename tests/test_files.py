@@ -51,6 +51,7 @@ def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path, umask, mode):
     assert (tmp_path / "a").stat().st_mode & 0o777 == mode
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a right of their own elsewhere")
 def test_a_link_stays_one_and_what_it_points_to_is_written(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "latest").symlink_to(tmp_path / "runs" / "3")

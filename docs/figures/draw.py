@@ -125,18 +125,19 @@ def error_by_means() -> Figure:
     """Draw how the error of the estimate falls with the number of means."""
     counts, repeats = (3, 5, 10, 20, 50, 100, 200, 500), 30
     figure, axes = plt.subplots(figsize=(5.2, 3.4))
-    for size, color, marker in ((1, COLOURS[0], "o"), (10, COLOURS[1], "s")):
+    for size, color, marker in ((2, COLOURS[0], "o"), (20, COLOURS[1], "s")):
         errors = []
         for means in counts:
             rng = np.random.default_rng(means)
-            runs = [deal(rng, means, size, np.zeros((1, 2))) for _ in range(repeats)]
-            estimates = [
-                fedcof.estimate_class_covariances(summarize(fedcof.FedCOF(), run))[0]
-                for run in runs
-            ]
-            errors.append(np.mean([np.linalg.norm(found - COVARIANCE) for found in estimates]))
-        relative = np.array(errors) / np.linalg.norm(COVARIANCE)
-        label = f"{size} sample{'s' if size > 1 else ''} behind a mean"
+            method = fedcof.FedCOF(means_per_class=means)  # of one client: as many would send one
+            for _ in range(repeats):
+                [(features, labels)] = deal(rng, 1, means * size, np.zeros((1, 2)))
+                summary = method.summarize(features, labels, client_id="client", rng=rng)
+                estimate = fedcof.estimate_class_covariances([summary])[0]
+                errors.append(np.linalg.norm(estimate - COVARIANCE))
+        by_count = np.reshape(errors, (len(counts), repeats)).mean(axis=1)
+        relative = by_count / np.linalg.norm(COVARIANCE)
+        label = f"{size} samples behind a mean"
         axes.loglog(counts, relative, marker=marker, color=color, label=label)
     axes.set(xlabel="means of the class", ylabel="relative error of the covariance")
     for axis, ticks in ((axes.xaxis, (3, 10, 30, 100, 300)), (axes.yaxis, (0.05, 0.1, 0.2, 0.5))):

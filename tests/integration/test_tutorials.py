@@ -1,6 +1,7 @@
 """Every command of the README and the tutorials runs, in order, in a folder of its own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,15 @@ from pages import DOCS, ROOT, blocks
 
 pytestmark = pytest.mark.slow
 
-RUN = [
-    ROOT / "README.md",
-    DOCS / "after-the-head.md",
-    *sorted((DOCS / "tutorials").glob("*.md")),
+GUIDES = [
+    DOCS / f"{name}.md" for name in ("after-the-head", "backbones", "how-it-works", "own-data")
 ]
-NEEDS = {"tickets": "pyarrow", "federation": "flwr", "README": "torch", "after-the-head": "pandas"}
+RUN = [
+    page
+    for page in (ROOT / "README.md", *GUIDES, *sorted((DOCS / "tutorials").glob("*.md")))
+    if blocks(page)
+]
+NEEDS = {"federation": "flwr", "after-the-head": "pandas"}
 """Of a page, the package of an extra."""
 
 
@@ -24,6 +28,8 @@ NEEDS = {"tickets": "pyarrow", "federation": "flwr", "README": "torch", "after-t
 def test_every_command_of_the_page_runs(page, tmp_path, monkeypatch):
     if page.stem in NEEDS:
         pytest.importorskip(NEEDS[page.stem])
+    for table in page.parent.glob("*.csv"):
+        shutil.copy(table, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     names = {"__name__": "__main__"}
