@@ -200,7 +200,7 @@ def condition_number(scatter: NDArray[np.float64]) -> float:
 
 
 def estimator_bias(
-    counts: ArrayLike, means: ArrayLike, covariances: ArrayLike
+    counts: ArrayLike, means: ArrayLike, covariances: Iterable[NDArray[np.floating[Any]]]
 ) -> NDArray[np.float64]:
     """Return the bias of a class's estimated covariance where its clients differ (appendix F).
 
@@ -215,7 +215,7 @@ def estimator_bias(
         The samples behind each mean, n_k, or how many are expected.
     means : array_like of float, shape (means, dim)
         The means of the populations that these samples are drawn from, mu_k.
-    covariances : array_like of float, shape (means, dim, dim)
+    covariances : iterable of ndarray of float, each of shape (dim, dim)
         Their covariances, Sigma_k.
 
     Returns
@@ -223,14 +223,18 @@ def estimator_bias(
     ndarray of float64, shape (dim, dim)
         Of a class with one mean, which is not estimated, all of its covariance with a minus.
     """
-    sizes, mu_k, sigma_k = (np.asarray(a, np.float64) for a in (counts, means, covariances))
-    total, num_means = sizes.sum(), len(sizes)
-    deviations = mu_k - sizes @ mu_k / total
-    between = (deviations * sizes[:, None]).T @ deviations
-    sigma = (np.tensordot(sizes, sigma_k, axes=1) + between) / total
+    n_k, mu_k = np.asarray(counts, np.float64), np.asarray(means, np.float64)
+    total, num_means = n_k.sum(), len(n_k)
+    deviations = mu_k - n_k @ mu_k / total
+    between = (deviations * n_k[:, None]).T @ deviations
+    spread, weighted = np.zeros_like(between), np.zeros_like(between)
+    for count, sigma_k in zip(n_k, covariances, strict=True):  # one at a time: they may be many
+        spread += sigma_k
+        weighted += count * np.asarray(sigma_k, np.float64)
+    sigma = (weighted + between) / total
     if num_means == 1:
         return np.asarray(-sigma)
-    return np.asarray((sigma_k.sum(axis=0) - num_means * sigma + between) / (num_means - 1))
+    return np.asarray((spread - num_means * sigma + between) / (num_means - 1))
 
 
 def within_scatter_bias(

@@ -3,7 +3,7 @@
 from fedcof.data import Dirichlet
 from fedcof.experiments.experiment import Experiment
 from fedcof.experiments.one_round import one_round
-from fedcof.experiments.paper.common import FEDCOF, SHRINKAGES, SQUEEZENET, grid
+from fedcof.experiments.paper.common import FEDCOF, MOBILENET, SHRINKAGES, SQUEEZENET, grid
 from fedcof.experiments.paper.published import published
 from fedcof.methods import FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
 
@@ -22,6 +22,10 @@ shrinkage = Experiment(
         ),
     ),
     paper=published("table_shrinkage"),
+    findings=dict.fromkeys(
+        (("cifar100", SQUEEZENET), ("cifar100", MOBILENET), ("pacs", MOBILENET)),
+        ("As in the paper some shrinkage is better than none, and too much hurts.",),
+    ),
     figure="curves",
     x="shrinkage",
     lines="dataset",
@@ -40,6 +44,11 @@ severe = Experiment(
     ),
     metrics=("accuracy", "means_received"),
     paper=published("table_severe"),
+    findings={
+        ("cifar100", SQUEEZENET): (
+            "As in the paper FedCOF falls with α, and more means make up for most of it.",
+        ),
+    },
     figure="curves",
     x="alpha",
     lines="means_per_class",
@@ -151,6 +160,13 @@ covariance_shapes = Experiment(
     metrics=("accuracy", "formula_bytes", "wire_bytes"),
     figure="communication",
     notes=("The text does not give the figure's values.",),
+    findings={
+        ("cifar100", SQUEEZENET): ("As in the paper FedCOF is ahead of both, by 8 to 10 points.",),
+        ("pacs", SQUEEZENET): (
+            "With γ 1 FedCOF is ahead of both; with γ 0.1 the diagonals are, by a point.",
+        ),
+        ("pacs", MOBILENET): ("As in the paper FedCOF is ahead of both.",),
+    },
 )
 
 noisy_counts = Experiment(
