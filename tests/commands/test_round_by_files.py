@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from fedcof import FedCOF, LinearHead, summarize
 from fedcof.cli import app
+from fedcof.commands.shared import EXIT_LEFT_OUT
 from fedcof.methods import client_rng
 
 
@@ -101,10 +102,43 @@ def test_an_unreadable_image_is_named_and_skipped(folder_with_a_broken_image, tm
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = run("summarize", folder_with_a_broken_image, "--out", tmp_path)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == EXIT_LEFT_OUT, result.output
     assert "2 samples" in result.output.replace("\n", "")
     assert any("skipped 1 of 3" in str(one.message) for one in caught)
     assert any("broken.png" in str(one.message) for one in caught)
+
+
+def test_what_is_left_out_is_told_by_the_exit_status(folder_with_a_broken_image, tmp_path):
+    (folder_with_a_broken_image / "dark" / "broken.png").rename(
+        folder_with_a_broken_image / "dark" / "notes.pdf"
+    )
+    result = run("summarize", folder_with_a_broken_image, "--out", tmp_path)
+    assert result.exit_code == EXIT_LEFT_OUT
+    assert "1 left out, not a picture: " in result.stderr
+
+
+@pytest.mark.parametrize(("command", "other"), [("summarize", "test"), ("evaluate", "train")])
+def test_the_part_that_is_not_asked_for_is_told_and_is_not_left_out(
+    tmp_path, monkeypatch, command, other
+):
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
+    for grey, name in enumerate(("train/dark", "train/light", "test/dark", "test/light")):
+        (tmp_path / "parts" / name).mkdir(parents=True)
+        Image.new("L", (30, 30), 60 * grey).save(tmp_path / "parts" / name / "a.png")
+    (tmp_path / "parts" / ".DS_Store").touch()
+    told = run("summarize", tmp_path / "parts", "--out", tmp_path, "--method", "fedncm")
+    if command == "evaluate":
+        run("solve", tmp_path / "site.summary", "--out", tmp_path, "--method", "fedncm")
+        told = run("evaluate", tmp_path / "head.safetensors", tmp_path / "parts")
+    assert told.exit_code == 0, told.output
+    assert f"2 passed over, of the part {other}: " in told.output
+
+
+def test_a_client_of_whom_nothing_is_left_is_told_by_the_exit_status(sites, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcof.client.Sender.send", lambda *given, **named: None)
+    result = run("summarize", tmp_path / "north.npz", "--out", tmp_path)
+    assert result.exit_code == EXIT_LEFT_OUT
+    assert "nothing is left to send" in result.output
 
 
 def test_an_unreadable_image_stops_a_strict_run(folder_with_a_broken_image, tmp_path):

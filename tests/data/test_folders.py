@@ -29,7 +29,7 @@ def left(images, root):
     """Return what was left out, by the reason, below the root."""
     return {
         reason: [os.path.relpath(place, root) for place in places]
-        for reason, places in images.left_out.places.items()
+        for reason, places in (images.left_out.places | images.left_out.passed_over).items()
     }
 
 
@@ -89,7 +89,8 @@ def test_all_that_is_no_picture_is_counted_with_its_reason(tmp_path):
     assert {
         reason: sorted(places) for reason, places in left(images, tmp_path).items()
     } == by_reason
-    assert images.left_out.count == 19
+    assert images.left_out.count == 13
+    assert list(images.left_out.passed_over) == [file_tree.HIDDEN]
     assert len(images.left_out.lines()) == len(by_reason)
 
 
@@ -250,14 +251,19 @@ def test_parts_to_train_and_to_test_on_are_not_classes(tmp_path):
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_of_one_part_the_images_of_the_other_are_left_out(tmp_path, part):
-    make(tmp_path, *PARTS)
+def test_of_one_part_all_of_the_other_is_passed_over(tmp_path, part):
+    notes = ["train/cat/notes.txt", "test/cat/notes.txt"]
+    make(tmp_path, *PARTS, *notes, "README.txt")
     images = one_part(image_parts(tmp_path), part)
     other = {"train": "test", "test": "train"}[part]
     assert names(images, tmp_path) == [name for name in PARTS if name.startswith(part)]
     assert left(images, tmp_path) == {
-        folders.OTHER_PART.format(other): [name for name in PARTS if name.startswith(other)]
+        file_tree.NO_PICTURE: [f"{part}/cat/notes.txt", "README.txt"],
+        folders.OTHER_PART.format(other): [
+            name for name in (*PARTS, *notes) if name.startswith(other)
+        ],
     }
+    assert images.left_out.count == 2
 
 
 def test_a_set_without_parts_is_one(tmp_path):
@@ -274,11 +280,12 @@ def test_a_part_alone_is_no_class(tmp_path, name):
 
 
 def test_what_lies_beside_the_parts_is_counted(tmp_path):
-    make(tmp_path, *PARTS, "val/dog/4.png", "extra/cat/5.png", "stray.png", "notes.txt")
+    make(tmp_path, *PARTS, "val/dog/4.png", "val/notes.txt")
+    make(tmp_path, "extra/cat/5.png", "stray.png", "notes.txt")
     images = image_parts(tmp_path)["train"]
     assert left(images, tmp_path) == {
         file_tree.NO_PICTURE: ["notes.txt"],
-        folders.OTHER_PART.format("val"): ["val/dog/4.png"],
+        folders.OTHER_PART.format("val"): ["val/dog/4.png", "val/notes.txt"],
         folders.NO_CLASS: ["extra/cat/5.png", "stray.png"],
     }
 

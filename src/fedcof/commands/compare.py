@@ -29,7 +29,7 @@ from fedcof.commands.shared import (
 )
 
 if TYPE_CHECKING:
-    from fedcof.data import Dealing, FeatureTable, OwnData
+    from fedcof.data import Dealing, FeatureTable, LeftOut, OwnData
     from fedcof.report.tables import Table
 
 _CLIENT = "client"
@@ -87,7 +87,7 @@ def compare(
             raise ValueError(f"no method can be run on this data: {skipped[0].reason}")
         results = tabulate(experiment, rows)
         words = advice(facts, results)
-        notes = [*left_out, *(f"not run: {entry.reason}" for entry in skipped)]
+        notes = [*left_out.lines(), *(f"not run: {entry.reason}" for entry in skipped)]
         title = (
             f"{experiment.title}: {facts.clients:,} clients, {facts.classes:,} classes, "
             f"{facts.samples:,} training samples of length {facts.dim:,}, "
@@ -104,7 +104,7 @@ def compare(
                 save_figure(drawing.figure, out / f"comparison.{figures}"),
             ):
                 say(f"saved: {path}", as_json=as_json)
-        if notes:
+        if left_out.count or skipped:
             raise typer.Exit(EXIT_LEFT_OUT)
 
 
@@ -126,19 +126,20 @@ def _read(sources: Sequence[str], reading: Mapping[str, Any]) -> OwnData:
     return joined(parts)
 
 
-def _features(data: OwnData, backbone: str) -> tuple[FeatureTable, list[str]]:
+def _features(data: OwnData, backbone: str) -> tuple[FeatureTable, LeftOut]:
     """Return the features of own data, and what was left out."""
     from fedcof import backbones
-    from fedcof.data import FeatureTable, extract_features
+    from fedcof.data import FeatureTable, LeftOut, extract_features
     from fedcof.progress import progress_bar
 
-    left_out = data.left_out.lines()
+    left_out = data.left_out
     features = data.data
     if not data.are_features:
         with progress_bar("Extracting features", len(data), unit="images") as advance:
             found = extract_features(data.data, backbones.get(backbone), advance=advance)
         features, data = found.features, data.subset(found.kept)
-        left_out += [f"left out, {fault}" for fault in found.skipped]
+        if found.skipped:
+            left_out += LeftOut({"an image that cannot be read": found.skipped})
     assert data.labels is not None
     classes, labels = np.unique(data.labels, return_inverse=True)
     columns = dict(data.columns)

@@ -20,7 +20,7 @@ from fedcof.commands.options import (
     reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import errors_for_people, say
+from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, say
 
 SUFFIX = ".summary"
 
@@ -69,14 +69,17 @@ def summarize(
         out.mkdir(parents=True, exist_ok=True)
         clients = own.by_client(client_id)
         names = file_names(clients, SUFFIX)
+        left_out = own.left_out.count
         for name, (data, labels) in clients.items():
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
                 found = extract(data, labels, backbone, strict=strict, advance=advance)
             sent = sender.send(
                 found.features, found.labels, client_id=name, origin={**own.origin, **found.origin}
             )
+            left_out += len(labels) - len(found.labels)
             if sent is None:
-                say(f"{name}: nothing is left to send")
+                say(f"{name}: nothing is left to send, so there is no file")
+                left_out += len(found.labels)
                 continue
             path = out / names[name]
             write_new(path, sent.data, replace=force)
@@ -84,3 +87,5 @@ def summarize(
                 f"{path}: {len(found.labels):,} samples, {sent.formula_bytes:,} bytes by formula, "
                 f"{sent.wire_bytes:,} on the wire"
             )
+        if left_out:
+            raise typer.Exit(EXIT_LEFT_OUT)

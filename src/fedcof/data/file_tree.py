@@ -57,7 +57,9 @@ class Tree:
 
     def left_out(self) -> LeftOut:
         """Return what is no picture."""
-        return LeftOut({why: tuple(map(str, paths)) for why, paths in self.left.items() if paths})
+        found = {why: tuple(map(str, paths)) for why, paths in self.left.items() if paths}
+        hidden = {HIDDEN: found.pop(HIDDEN)} if HIDDEN in found else {}
+        return LeftOut(found, passed_over=hidden)
 
 
 def is_picture(path: Path) -> bool:

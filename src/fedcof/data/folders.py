@@ -25,7 +25,7 @@ from fedcof.labels import near_twins
 
 NO_CLASS = "a picture that lies in no class's folder"
 EMPTY = "a folder without a picture"
-OTHER_PART = "a picture of the part {}"
+OTHER_PART = "of the part {}"
 
 First: TypeAlias = Literal["", "class", "client"]
 """What the first level of folders is; "" where that is plain from the folder."""
@@ -151,8 +151,10 @@ def image_parts(root: str | os.PathLike[str], *, first: First = "") -> dict[str,
     else:
         parts = {part: image_folder(folder, first=first) for part, folder in folders.items()}
         beside = _beside_parts(root, folders)
-        name = next(iter(parts))
-        parts[name] = replace(parts[name], left_out=parts[name].left_out + beside)
+        parts = {
+            part: replace(images, left_out=images.left_out + beside)
+            for part, images in parts.items()
+        }
     if "train" in parts and "test" in parts:
         parts["test"] = _with_classes(parts["test"], parts["train"].classes, root)
     _warn_of_twins(root, parts)
@@ -169,19 +171,23 @@ def image_parts(root: str | os.PathLike[str], *, first: First = "") -> dict[str,
 def one_part(parts: Mapping[str, ImageSet], part: str) -> ImageSet:
     """Return a part of the images of `image_parts`; the whole where there is none of that name.
 
-    The images of the other parts are in its ``left_out``.
+    All that lies in the other parts is passed over in its ``left_out``.
     """
     name = part if part in parts else next(iter(parts))
+    chosen = parts[name]
+    beside = set(chosen.left_out.everything())  # what lies beside all parts is in each
     others = {
-        OTHER_PART.format(other): tuple(map(str, images.images))
+        OTHER_PART.format(other): tuple(
+            place
+            for place in (*map(str, images.images), *images.left_out.everything())
+            if place not in beside
+        )
         for other, images in parts.items()
         if other != name
     }
-    beside = sum((images.left_out for other, images in parts.items() if other != name), LeftOut())
-    chosen = parts[name]
     if not others:
         return chosen
-    return replace(chosen, left_out=chosen.left_out + beside + LeftOut(others))
+    return replace(chosen, left_out=chosen.left_out + LeftOut(passed_over=others))
 
 
 def list_pictures(path: str | os.PathLike[str]) -> tuple[list[Path], LeftOut]:
@@ -271,9 +277,7 @@ def _part(name: str) -> str:
 
 def _part_folders(root: Path) -> dict[str, Path]:
     """Return the folders of the parts of a set; none if its folders are no parts."""
-    if not root.is_dir():
-        return {}
-    folders = [path for path in sorted(root.iterdir()) if path.is_dir() and not is_hidden(path)]
+    folders = _folders(root)
     found: dict[str, Path] = {}
     for path in folders:
         if part := _part(path.name):
@@ -282,13 +286,25 @@ def _part_folders(root: Path) -> dict[str, Path]:
     return {part: found[part] for part in _PARTS if part in found} if whole else {}
 
 
+def _folders(root: Path) -> list[Path]:
+    """Return the folders in a folder that are not hidden, by their names."""
+    if not root.is_dir():
+        return []
+    return [path for path in sorted(root.iterdir()) if path.is_dir() and not is_hidden(path)]
+
+
 def _beside_parts(root: Path, folders: Mapping[str, Path]) -> LeftOut:
-    """Return what lies beside the folders of the parts."""
-    tree = walk(root, without=frozenset(folders.values()))
-    for path in tree.pictures:
-        name = path.relative_to(root).parts[0]
-        tree.left[OTHER_PART.format(name) if _part(name) else NO_CLASS].append(path)
-    return tree.left_out()
+    """Return what lies beside the folders of the parts, further parts to test on among it."""
+    chosen = frozenset(folders.values())
+    further = [path for path in _folders(root) if _part(path.name) and path not in chosen]
+    tree = walk(root, without=chosen.union(further))
+    tree.left[NO_CLASS] += tree.pictures
+    passed_over = {}
+    for path in further:
+        found = walk(path)
+        places = (*map(str, found.pictures), *found.left_out().everything())
+        passed_over[OTHER_PART.format(path.name)] = places
+    return tree.left_out() + LeftOut(passed_over=passed_over)
 
 
 def _with_classes(images: ImageSet, classes: tuple[str, ...], root: Path) -> ImageSet:

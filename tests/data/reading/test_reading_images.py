@@ -28,7 +28,8 @@ def test_the_part_that_is_asked_for_is_read_and_the_other_counted(tmp_path, part
     make(tmp_path, *PARTS)
     own = read(tmp_path, part=part)
     assert below(own.places, tmp_path) == [name for name in PARTS if name.startswith(part)]
-    assert own.left_out.count == sum(not name.startswith(part) for name in PARTS)
+    assert own.left_out.count == 0
+    assert len(own.left_out.everything()) == sum(not name.startswith(part) for name in PARTS)
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
@@ -37,7 +38,8 @@ def test_a_table_has_parts_as_images_have(tmp_path, part):
     (tmp_path / "test.csv").write_text("label,a,b\ncat,3.5,4\n")
     own = read(tmp_path, part=part)
     assert own.data[:, 0].tolist() == {"train": [1.5, 2.5], "test": [3.5]}[part]
-    assert own.left_out.count == 1
+    assert own.left_out.count == 0
+    assert len(own.left_out.everything()) == 1
 
 
 def test_sites_are_the_clients_of_their_images(tmp_path):

@@ -49,7 +49,11 @@ class Reading:
     client: str = setting(
         "", "Column that says whose each row is. Default: client, clients, client_id or client_ids."
     )
-    window: str = setting("", "LOW:HIGH of pixels of 16 bits. Default: the range that is there.")
+    window: str = setting(
+        "",
+        "LOW:HIGH, the pixel values that become black and white. Default: 8 bits as they are, more "
+        "by each picture's own range; floats need it.",
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -78,7 +82,7 @@ def read(
     reading : Reading
     part : {"train", "test"}, default "train"
         What is read where a folder has a part to train on and one to test on. The rows of the other
-        are in ``left_out``.
+        are passed over in ``left_out``.
     labelled : bool, default True
         Whether a table without labels is refused. If not, a folder of images may have any form, and
         one image is a source too; where neither a label nor a client is named, all that lies in a
@@ -115,7 +119,8 @@ def read(
     if part == "test" and tables.test:
         files, others = others, files
     if others:
-        left_out += LeftOut({f"a table not of the part to {part} on": tuple(map(str, others))})
+        reason = f"a table not of the part to {part} on"
+        left_out += LeftOut(passed_over={reason: tuple(map(str, others))})
     own = read_tables(files, reading, labelled=labelled, finite=finite)
     return replace(own, left_out=own.left_out + left_out)
 
