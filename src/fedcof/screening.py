@@ -93,11 +93,14 @@ LIMITS: dict[Check, tuple[float, float]] = {
 _BEYOND_COMPARISON = 1e6
 """Features so much larger than the others' are not compared further: squares would overflow."""
 
-_NUMBERS = 2**23
-"""Numbers that are compared; of longer features the first are, so that thousands of sites cost a
-fraction of what solving does."""
+_NUMBERS = 2**20
+"""Numbers that are compared; of longer features some are, evenly spread, so that thousands of sites
+cost a fraction of what solving does."""
 
-_JUDGES = 99
+_LEAST = 16
+"""Numbers of a feature that are compared at least."""
+
+_JUDGES = 49
 """Sites that each site is compared with at most."""
 
 _SMALL = 20
@@ -259,13 +262,14 @@ def _beyond_comparison(parts: Sequence[Summary]) -> dict[int, list[tuple[Check, 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The class means of all sites, scaled and about a common origin where that is said."""
+    """The class means of all sites, in one unit and about a common origin."""
 
     site: NDArray[np.int64]
     label: NDArray[np.int64]
     labels: list[Any]
     counts: _FLOAT
     means: _FLOAT
+    origin: _FLOAT
 
     @classmethod
     def of(cls, parts: Sequence[Summary]) -> _Rows | None:
@@ -273,9 +277,12 @@ class _Rows:
         if any(array is None for array in means):
             return None
         total = sum(len(part.classes) for part in parts)
-        width = min(parts[0].dim, max(64, _NUMBERS // total))
+        width = min(parts[0].dim, max(_LEAST, _NUMBERS // total))
+        some = np.linspace(0, parts[0].dim - 1, width).astype(np.int64)
         unit = max(float(np.median([part.scale for part in parts])), np.finfo(np.float64).tiny)
-        stacked = np.concatenate([a[:, :width] for a in means if a is not None], dtype=np.float64)
+        stacked = np.concatenate([a[:, some] for a in means if a is not None], dtype=np.float64)
+        stacked /= unit
+        origin = np.median(stacked[np.linspace(0, total - 1, _JUDGES).astype(np.int64)], axis=0)
         labels, label = np.unique(
             np.concatenate([part.classes for part in parts]), return_inverse=True
         )
@@ -284,27 +291,28 @@ class _Rows:
             label=label,
             labels=labels.tolist(),
             counts=np.concatenate([part.counts for part in parts]).astype(np.float64),
-            means=stacked / unit,
+            means=stacked - origin,
+            origin=origin,
         )
 
     @property
     def sites(self) -> int:
         return int(self.site[-1]) + 1
 
-    def by_site(self, values: _FLOAT) -> _FLOAT:
-        """Return the sums of the rows' values, a site each."""
-        return _sums(values, self.site, self.sites)
+    def by_site(self, values: _FLOAT, weights: _FLOAT | None = None) -> _FLOAT:
+        """Return the weighted sums of the rows' values, a site each."""
+        return _sums(values, self.site, self.sites, weights)
 
-    def by_label(self, values: _FLOAT) -> _FLOAT:
-        """Return the sums of the rows' values, a label each."""
-        return _sums(values, self.label, len(self.labels))
+    def by_label(self, values: _FLOAT, weights: _FLOAT | None = None) -> _FLOAT:
+        """Return the weighted sums of the rows' values, a label each."""
+        return _sums(values, self.label, len(self.labels), weights)
 
 
-def _sums(values: _FLOAT, group: NDArray[np.int64], groups: int) -> _FLOAT:
-    if values.ndim == 1:
+def _sums(values: _FLOAT, group: NDArray[np.int64], groups: int, weights: _FLOAT | None) -> _FLOAT:
+    if weights is None:
         return np.asarray(np.bincount(group, values, groups), dtype=np.float64)
-    ones = (np.ones(len(group)), (group, np.arange(len(group))))
-    return np.asarray(sparse.csr_array(ones, shape=(groups, len(group))) @ values)
+    entries = (weights, (group, np.arange(len(group))))
+    return np.asarray(sparse.csr_array(entries, shape=(groups, len(group))) @ values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +324,8 @@ class _Comparison:
     below which distance nothing is odd. ``slope`` is NaN where a site shares fewer than two
     classes; ``precision`` is the inverse of its variance, and ``blur`` the share of noise in the
     others' differences of classes, both if s is 1. ``along`` is the share of the variance within a
-    class that is taken to lie along a direction.
+    class that is taken to lie along a direction. ``weight`` is how much every row weighs in its
+    site, and ``reference`` gives the reference of some rows.
     """
 
     distance: _FLOAT
@@ -330,62 +339,74 @@ class _Comparison:
     blur: _FLOAT
     along: float
     separation: float
-    reference: _FLOAT
     weight: _FLOAT
+    reference: Callable[[NDArray[np.int64]], _FLOAT]
 
 
 def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
     counts = rows.counts * trusted[rows.site]
-    sums, totals = rows.by_label(rows.means * counts[:, None]), rows.by_label(counts)
+    sums, totals = rows.by_label(rows.means, counts), rows.by_label(counts)
     class_means = sums[totals > 0] / totals[totals > 0, None]
     middle = class_means.mean(axis=0)
     separation = float(np.median(np.square(class_means - middle).sum(axis=1)))
     rest = totals[rows.label] - counts
     shared = rest > 0
-    reference = np.where(
-        shared[:, None],
-        (sums[rows.label] - rows.means * counts[:, None]) / np.where(shared, rest, 1)[:, None],
-        middle,
+    # The reference of a row is (base - counts * mean) / rest. Of a class that no other site holds
+    # there is only the middle to compare it with. It is never made: its products are enough.
+    base = np.where(shared[:, None], sums[rows.label], middle)
+    counts, rest = np.where(shared, counts, 0), np.where(shared, rest, 1)
+    squares = np.einsum("ij,ij->i", rows.means, rows.means)
+    products = np.einsum("ij,ij->i", rows.means, base)
+    base_squares = np.where(shared, np.square(sums).sum(axis=1)[rows.label], middle @ middle)
+    product = (products - counts * squares) / rest
+    reference = np.maximum(
+        (base_squares - 2 * counts * products + counts**2 * squares) / rest**2, 0
     )
-    # Of a class that no other site holds there is only the middle to compare it with.
-    every = 1 / (1 / rows.counts + np.where(shared, 1 / np.where(shared, rest, 1), 0))
+    apart = np.maximum(squares - 2 * product + reference, 0)
+
+    every = 1 / (1 / rows.counts + np.where(shared, 1 / rest, 0))
     total = rows.by_site(every)
-    squares = np.square(rows.means - reference).sum(axis=1)
+    # The distance from the origin, of which the rows are about `rows.origin`.
+    offset = (base @ rows.origin - counts * (rows.means @ rows.origin)) / rest
+    size = np.maximum(reference + 2 * offset + rows.origin @ rows.origin, 0)
     reach = np.where(shared, _SEPARATION["shared"], _SEPARATION["alone"]) ** 2 * separation
-    reach = np.maximum(reach, _SIZE**2 * np.square(reference).sum(axis=1))
+    reach = np.maximum(reach, _SIZE**2 * size)
 
     weight = np.where(shared, every, 0)
     known = np.maximum(rows.by_site(weight), np.finfo(np.float64).tiny)
-    ours = rows.by_site(rows.means * weight[:, None]) / known[:, None]
-    theirs = rows.by_site(reference * weight[:, None]) / known[:, None]
-    own, other = rows.means - ours[rows.site], reference - theirs[rows.site]
-    together = rows.by_site(weight * np.einsum("ij,ij->i", own, other))
-    spread = rows.by_site(weight * np.square(other).sum(axis=1))
+    ours = rows.by_site(rows.means, weight) / known[:, None]
+    theirs = rows.by_site(base, weight / rest) - rows.by_site(rows.means, weight * counts / rest)
+    theirs /= known[:, None]
+    together = rows.by_site(weight * product) - known * np.einsum("ij,ij->i", ours, theirs)
+    spread = rows.by_site(weight * reference) - known * np.square(theirs).sum(axis=1)
+    shift = np.square(ours - theirs).sum(axis=1)
+    residual = np.maximum(rows.by_site(weight * apart) - known * shift, 0)
     held = rows.by_site(shared.astype(np.float64))
     several = (held > 1) & (spread > 1e-9 * separation * known)
-    residual = rows.by_site(weight * np.square(own - other).sum(axis=1))
     along = max(_SHARE, 1 / rows.means.shape[1])
-    alone = rows.by_site(every * squares) / np.bincount(rows.site)
+    alone = rows.by_site(every * apart) / np.bincount(rows.site)
     return _Comparison(
-        distance=rows.by_site(every * squares) / total,
+        distance=rows.by_site(every * apart) / total,
         error=np.bincount(rows.site, minlength=rows.sites) / total,
         reach=rows.by_site(every * reach) / total,
-        shift=np.square(ours - theirs).sum(axis=1),
+        shift=shift,
         rest=residual / known,
         noise=np.where(several, residual / np.maximum(held - 1, 1), alone)
         / _median_of_chance(np.where(several, held - 1, 1) * min(rows.means.shape[1], _DIRECTIONS)),
         slope=np.divide(together, spread, out=np.full(rows.sites, np.nan), where=several),
-        precision=spread / along,
+        precision=np.maximum(spread, 0) / along,
         blur=np.divide(
-            rows.by_site(weight / np.where(shared, rest, 1)),
+            rows.by_site(weight / rest),
             spread,
             where=several,
             out=np.full(rows.sites, np.inf),
         ),
         along=along,
         separation=separation,
-        reference=reference,
         weight=weight,
+        reference=lambda some: (
+            (base[some] - rows.means[some] * counts[some, None]) / rest[some, None]
+        ),
     )
 
 
@@ -425,8 +446,11 @@ def _in_one_scale(rows: _Rows, larger: _FLOAT, odd: NDArray[np.bool_]) -> _Rows:
     """Return the rows with those of odd sites in the others' scale."""
     if rows.sites == 2:  # in that of the smaller
         odd = odd & (larger > 1)
-    unit = np.where(odd, larger, 1)
-    return replace(rows, means=rows.means / unit[rows.site][:, None])
+    means = rows.means.copy()
+    changed = odd[rows.site]
+    unit = larger[rows.site[changed], None]
+    means[changed] = (means[changed] + rows.origin) / unit - rows.origin
+    return replace(rows, means=means)
 
 
 def _without_the_odd(
@@ -505,7 +529,8 @@ def _factors(comparison: _Comparison, trusted: NDArray[np.bool_]) -> dict[Check,
 def _scale_factors(rows: _Rows, noise: float) -> _FLOAT:
     """Return how much larger the features of every site are than those of the others."""
     samples = rows.by_site(rows.counts)
-    squares = rows.by_site(rows.counts * np.square(rows.means).sum(axis=1)) / samples
+    lengths = np.square(rows.means + rows.origin).sum(axis=1)
+    squares = rows.by_site(rows.counts * lengths) / samples
     error = np.bincount(rows.site, minlength=rows.sites) / samples
     along = max(0.05, 1 / rows.means.shape[1])  # the share of the variance along a mean
     chance = 2 * np.sqrt(along * noise / samples) if np.isfinite(noise) else 0.0
@@ -546,18 +571,21 @@ def _beyond(
     with np.errstate(over="ignore", divide="ignore"):  # beside sites whose features are all 0
         beyond = np.where(least > highest, least / np.maximum(highest, tiny), 1.0)
         beyond = np.where(most < lowest, most / np.maximum(lowest, tiny), beyond)
-    others = judges != np.arange(len(squares))[:, None]
-    return np.array([_median(values[kept]) for values, kept in zip(beyond, others, strict=True)])
+    beyond[np.arange(len(squares))[:, None] == judges] = np.nan  # nobody judges himself
+    return _medians(beyond)
 
 
-def _median(values: _FLOAT) -> float:
-    """Return the median; of two middle ones that which is nearer to 1."""
-    if not len(values):
-        return 1.0
-    ascending = np.sort(values)
-    middle = ascending[(len(values) - 1) // 2 : len(values) // 2 + 1]
+def _medians(values: _FLOAT) -> _FLOAT:
+    """Return the median of every row without its NaN; of two middle ones that nearer to 1."""
+    ascending = np.sort(values, axis=1)
+    known = len(values[0]) - np.isnan(values).sum(axis=1)
+    row = np.arange(len(values))
     with np.errstate(divide="ignore"):
-        return float(middle[np.abs(np.log(middle)).argmin()])
+        lower, upper = (
+            ascending[row, middle] for middle in (np.maximum(known - 1, 0) // 2, known // 2)
+        )
+        nearer = np.where(np.abs(np.log(lower)) <= np.abs(np.log(upper)), lower, upper)
+    return np.where(known > 0, nearer, 1.0)
 
 
 def _scale_reason(larger: float) -> str:
@@ -587,8 +615,8 @@ def _labels_reason(rows: _Rows, comparison: _Comparison, site: int) -> str:
     mine = np.flatnonzero((rows.site == site) & (comparison.weight > 0))
     weight = comparison.weight[mine, None]
     own, theirs = (
-        array[mine] - (weight * array[mine]).sum(axis=0) / weight.sum()
-        for array in (rows.means, comparison.reference)
+        array - (weight * array).sum(axis=0) / weight.sum()
+        for array in (rows.means[mine], comparison.reference(mine))
     )
     fit = own @ theirs.T
     row, column = linear_sum_assignment(fit, maximize=True)

@@ -24,6 +24,9 @@ S = TypeVar("S", bound=Summary)
 METHODS: Registry[type[Method[Any]]] = Registry("method")
 """Every method by its name."""
 
+_SCREENED = 1000
+"""Up to so many summaries are compared with each other in `Method.solve`."""
+
 
 @dataclass(frozen=True)
 class Method(ABC, Generic[S]):
@@ -113,10 +116,11 @@ class Method(ABC, Generic[S]):
         -----
         OddSiteWarning
             If a summary is not like the others, so that something may be wrong with its data; see
-            `fedcof.screening`.
+            `fedcof.screening`. Of more than 1,000 summaries none is compared here, since that would
+            take as long as solving: call `fedcof.screening.screen`.
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
-        for _, odd in screen(parts):
+        for _, odd in screen(parts) if len(parts) <= _SCREENED else ():
             warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
         head = self.fit(self.pool(parts))
         provenance = replace(
