@@ -103,6 +103,11 @@ several_means = Experiment(
     x="clients",
     lines="means_per_class",
     notes=(_UNNAMED, "In words: with 10 clients, 2 means in place of 1 give 2.6 points."),
+    findings={
+        ("cifar100", SQUEEZENET): (
+            "With 10 clients a second mean gives 2.8 points with γ 0.1 and 1.9 with γ 1.",
+        ),
+    },
 )
 
 shrinkage_and_means = Experiment(
