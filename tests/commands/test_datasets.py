@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -38,6 +40,23 @@ def test_where_a_set_is_here_its_partitions_are_described(folder):
     assert result.exit_code == 0, result.output
     [iid] = [line for line in result.output.splitlines() if "iid" in line]
     assert [word for word in iid.split() if word.isdigit()][:2] == ["2", "4"]
+
+
+def test_a_description_as_json_is_one_document(folder):
+    result = fedcof("datasets", "describe", f"folder:{folder}", "--clients", "2", "--json")
+    document = json.loads(result.stdout)
+    assert document["training"] == 8
+    [iid] = [row for row in document["partitions"] if "iid" in row["partition"]]
+    assert (iid["clients"], iid["samples a client"]) == (2, [4, 4, 4])
+    named = json.loads(fedcof("datasets", "describe", "cub200", "--json").stdout)
+    assert "CUB_200_2011/images.txt" in " ".join(named["in the data folder"])
+
+
+def test_a_path_is_no_markup(folder):
+    path = folder.rename(folder.parent / "[bold]x[]")
+    result = fedcof("datasets", "describe", f"folder:{path}")
+    assert "[bold]x[]: 8 training images" in " ".join(result.output.split())
+    assert "[bold]x[]" in fedcof("datasets", "check", f"folder:{path}").output
 
 
 def test_what_comes_with_fedcof_needs_no_folder():

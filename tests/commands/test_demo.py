@@ -60,8 +60,9 @@ def test_saved_head_is_the_one_of_fedcof(demo):
 
 def test_second_demo_run_gives_the_same_files(demo, tmp_path):
     _, out = demo
-    again = CliRunner().invoke(app, [*ARGUMENTS, str(tmp_path)])
+    again = CliRunner().invoke(app, [*ARGUMENTS, str(tmp_path), "--json"])
     assert again.exit_code == 0
+    assert json.loads(again.stdout) == json.loads((tmp_path / "results.json").read_text())
     assert accuracies(tmp_path) == accuracies(out)
     name = "head.safetensors"
     assert (tmp_path / name).read_bytes() == (out / name).read_bytes()

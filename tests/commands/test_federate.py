@@ -1,6 +1,7 @@
 """The command in one process; over Ray it is tests/integration/test_simulation.py."""
 
 import io
+import json
 
 import pytest
 from PIL import Image
@@ -33,6 +34,9 @@ def test_head_is_saved_and_told(federate):
     assert result.exit_code == 0, result.output
     assert fedcof.LinearHead.load(path).provenance.method == "fedncm"
     assert "accuracy" in result.output
+    as_json = json.loads(federate("--method", "fedncm", "--json")[0].stdout)
+    assert (as_json["head"], as_json["clients"], as_json["set_aside"]) == (str(path), 5, {})
+    assert 0 < as_json["accuracy"] <= 1
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 """The help tells what arguments and options are; a shell completes names."""
 
+from pathlib import Path
+
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import fedcof.commands
 from fedcof.cli import app
 from fedcof.commands.options import COMPLETIONS
 
@@ -24,6 +27,28 @@ def test_the_help_of_a_command_holds_that_of_its_arguments(name, command):
         if parameter.param_type_name == "argument":
             assert parameter.help
             assert parameter.help.split(".")[0] in told
+
+
+FILES = sorted(Path(*fedcof.commands.__path__).glob("*.py"))
+PRINTS_A_TABLE = ("print_table(", "print_result(")
+
+
+def test_every_command_that_prints_a_table_prints_json_instead():
+    without = set()
+    for name, command in commands():
+        text = next(f for f in FILES if f.stem == name[0]).read_text(encoding="utf-8")
+        if any(call in text for call in PRINTS_A_TABLE):
+            options = {option for parameter in command.params for option in parameter.opts}
+            without |= set() if "--json" in options else {" ".join(name)}
+    assert without == {"datasets check"}  # which prints lines
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_commands_print_by_the_functions_that_read_no_markup(file):
+    text = file.read_text(encoding="utf-8")
+    if file.stem != "shared":
+        for other in ("typer.echo", "console", "[bold", "[red"):
+            assert other not in text.replace("rich.console import RenderableType", "")
 
 
 @pytest.mark.parametrize(

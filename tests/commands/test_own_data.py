@@ -1,5 +1,7 @@
 """Own data on the command line: the same names of columns in every command."""
 
+import json
+
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -62,5 +64,11 @@ def test_a_head_is_trained_on_a_table(table, tmp_path):
     pytest.importorskip("torch")
     pq.write_table(pa.table(table), tmp_path / "all.parquet")
     own = ("--dataset", f"parquet:{tmp_path / 'all.parquet'}", *NAMES)
-    result = run("train", "--mode", "probe", "--rounds", 1, *own, "--out", tmp_path / "out")
+    out = tmp_path / "[bold]x[]"
+    result = run("train", "--mode", "probe", "--rounds", 1, *own, "--out", out)
     assert result.exit_code == 0, result.output
+    assert f"saved in: {out}" in result.output
+    again = run("train", "--mode", "probe", "--rounds", 1, *own, "--out", out, "--json")
+    document = json.loads(again.stdout)
+    assert [row["stage"] for row in document["rounds"]][-1] == "training"
+    assert document["kept"] == document["rounds"][-1]["number"]

@@ -14,6 +14,7 @@ import typer
 from fedcof import __version__
 from fedcof.commands.shared import (
     errors_for_people,
+    note,
     print_result,
     print_table,
     say,
@@ -46,8 +47,18 @@ def test_a_table_has_the_columns_of_its_rows_and_no_markup(capsys):
 
 
 def test_numbers_stand_right_and_texts_left():
-    table = table_of([{"client": "a", "samples": 1}, {"client": "b", "samples": None}])
-    assert [column.justify for column in table.columns] == ["left", "right"]
+    table = table_of(
+        [
+            {"client": "a", "samples": 1, "accuracy %": "81.50"},
+            {"client": "b", "samples": None, "accuracy %": "1,000"},
+        ]
+    )
+    assert [column.justify for column in table.columns] == ["left", "right", "right"]
+
+
+def test_a_note_goes_to_standard_error_as_it_is(capsys):
+    note("set aside [bold]x[/]: [/ward]")
+    assert capsys.readouterr() == ("", "set aside [bold]x[/]: [/ward]\n")
 
 
 def test_a_table_without_rows_is_printed_too(capsys):

@@ -19,6 +19,8 @@ def test_list_names_every_experiment():
     assert result.exit_code == 0
     for name in EXPERIMENTS:
         assert name in result.output
+    listed = json.loads(invoke("--list", "--json").stdout)
+    assert [row["name"] for row in listed] == list(EXPERIMENTS)
 
 
 def test_rows_of_a_set_of_ones_own(runs):
@@ -35,6 +37,11 @@ def test_second_run_prints_the_table_without_running(images, runs):
     assert result.exit_code == 0
     assert "FedCOF oracle, γ 0.1" in result.output
     assert "±" in result.output
+    document = json.loads(invoke("table1", *options, "--out", str(runs), "--json").stdout)
+    [lines] = document["tables"]
+    assert {line["setting"]["method"] for line in lines} >= {"fedncm", "fed3r", "fedcof"}
+    assert all(line["seeds"] == [0, 1] for line in lines)
+    assert all(0 < line["measured"]["accuracy"]["mean"] <= 100 for line in lines)
     assert (runs / "results.jsonl").read_bytes() == before
 
 
@@ -84,9 +91,8 @@ def test_a_narrow_terminal_breaks_no_number_and_goes_without_the_differences(
     results.append(Row("table1", 0, setting, measured))
     monkeypatch.setattr("fedcof.experiments.run", lambda *options, **named: None)
     terminal = Console(width=width, file=StringIO())
-    monkeypatch.setattr("fedcof.commands.reproduce.console", terminal)
-    invoke("table1", "--dataset", "cifar100", "--out", str(tmp_path))
-    shown = terminal.file.getvalue()
+    monkeypatch.setattr("fedcof.commands.shared.console", terminal)
+    shown = invoke("table1", "--dataset", "cifar100", "--out", str(tmp_path)).output
     assert all(number in shown for number in ("41.0", "3,123.5", "3,123.6", "2,973"))
     assert ("difference" in shown) == (width == 160)
 

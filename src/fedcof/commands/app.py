@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcof.commands.shared import console, errors_for_people
+from fedcof.commands.shared import errors_for_people, say
 
 app = typer.Typer(no_args_is_help=True, help="The Flower app that `flwr run` runs.")
 
@@ -30,11 +30,8 @@ def new(
         for source in files("fedcof.federation").joinpath("app").iterdir():
             if source.is_file():
                 (folder / source.name).write_bytes(source.read_bytes())
-        console.print(
+        say(
             f"{folder}: the Flower app. Its settings are explained in {folder / 'pyproject.toml'}\n"
             f"run it:         flwr run {folder} CONNECTION --stream\n"
-            f"see it at work: python {folder / 'deploy_loopback.py'} NEW-FOLDER",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+            f"see it at work: python {folder / 'deploy_loopback.py'} NEW-FOLDER"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fedcof.commands.shared import Json, console, print_table
+from fedcof.commands.shared import Json, print_table, say
 
 app = typer.Typer(
     no_args_is_help=True, help="Which backbones there are, and whether their weights are here."
@@ -32,10 +32,8 @@ def list_(*, as_json: Json = False) -> None:
             }
         )
     print_table(rows, as_json=as_json)
-    if as_json:
-        return
-    console.print(
+    say(
         f"your own: NAME.onnx, NAME.pth or the folder NAME of transformers in {weights_folder()}; "
         "the first of these goes before all others, and an ONNX file cannot be trained",
-        highlight=False,
+        as_json=as_json,
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedcof.commands.options import COMPLETIONS, Data, Given, Seed, dealing_settings, with_settings
-from fedcof.commands.shared import Json, console, errors_for_people, print_table
+from fedcof.commands.shared import Json, errors_for_people, print_result, print_table, say, table_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fedcof.data import FeatureTable, ImageSet
 
 app = typer.Typer(
     no_args_is_help=True, help="Which data sets there are, and whether they are here."
@@ -45,43 +49,68 @@ def list_(*, as_json: Json = False) -> None:
 
 @app.command()
 @with_settings(dealing=dealing_settings)
-def describe(name: Name, *, data: Data = None, seed: Seed = 0, dealing: Given) -> None:
+def describe(
+    name: Name, *, data: Data = None, seed: Seed = 0, as_json: Json = False, dealing: Given
+) -> None:
     """Show what a data set is and which files it needs; if it is here, how partitions deal it."""
-    from fedcof.data import datasets, dealings, describe_partition
+    from fedcof.data import datasets
 
     with errors_for_people():
+        document: dict[str, Any] = {"name": name}
+        shown: list[RenderableType] = []
+        here = True
         if ":" not in name:
             dataset = datasets.describe(name)
-            hub = dataset.hub.id if dataset.hub else "no"
+            here = data is not None or dataset.packaged is not None
             facts = {
-                "": dataset.title,
+                "what it is": dataset.title,
                 "get it from": dataset.homepage,
-                "in the data folder": "\n".join(map(str, dataset.wanted(Path()))),
-                "on the hub": hub,
+                "in the data folder": list(map(str, dataset.wanted(Path()))),
+                "on the hub": dataset.hub.id if dataset.hub else None,
                 "test set": dataset.split,
             }
-            table = Table(box=None, show_header=False)
-            for fact, value in facts.items():
-                table.add_row(fact, value)
-            console.print(table, highlight=False)
-            if data is None and not dataset.packaged:
-                return
-        train, _ = datasets.load(name, data)
-        table = Table("partition", title=f"{name}: {len(train):,} training images")
-        headings = ("clients", "means M", "samples a client", "classes a client", "clients a class")
-        for heading in headings:
-            table.add_column(heading, justify="right")
-        for scheme in dealings(train.columns, **dealing).values():
-            partition = scheme.deal(train.labels, train.columns, seed)
-            found = describe_partition(train.labels, partition)
-            spreads = (found.samples_per_client, found.classes_per_client, found.clients_per_class)
-            table.add_row(
-                scheme.title,
-                f"{found.clients:,}",
-                f"{found.num_means:,}",
-                *(f"{mean:,.1f} ({low:,.0f} to {high:,.0f})" for low, mean, high in spreads),
-            )
-        console.print(table)
+            document |= facts
+            rows = [{"": fact, name: _cell(value)} for fact, value in facts.items()]
+            shown.append(table_of(rows))
+        if here:
+            train, _ = datasets.load(name, data)
+            document |= {"training": len(train), "partitions": _partitions(train, seed, dealing)}
+            rows = [
+                {column: _cell(value) for column, value in partition.items()}
+                for partition in document["partitions"]
+            ]
+            shown.append(table_of(rows, f"{name}: {len(train):,} training images"))
+        print_result(document, *shown, as_json=as_json)
+
+
+def _partitions(train: ImageSet | FeatureTable, seed: int, dealing: Given) -> list[dict[str, Any]]:
+    """Return what each scheme makes of the samples; of what varies the least, mean and most."""
+    from fedcof.data import dealings, describe_partition
+
+    rows = []
+    for scheme in dealings(train.columns, **dealing).values():
+        found = describe_partition(train.labels, scheme.deal(train.labels, train.columns, seed))
+        rows.append(
+            {
+                "partition": scheme.title,
+                "clients": found.clients,
+                "means M": found.num_means,
+                "samples a client": found.samples_per_client,
+                "classes a client": found.classes_per_client,
+                "clients a class": found.clients_per_class,
+            }
+        )
+    return rows
+
+
+def _cell(value: Any) -> Any:
+    """Return what is shown of a fact: of a list every entry, of three numbers the mean first."""
+    if isinstance(value, list):
+        return "\n".join(value)
+    if isinstance(value, tuple):
+        low, mean, high = value
+        return f"{mean:,.1f} ({low:,.0f} to {high:,.0f})"
+    return "no" if value is None else value
 
 
 @app.command()
@@ -100,9 +129,9 @@ def check(name: Name, data: Data = None) -> None:
                 for row, fault in unreadable_images(images.images, advance).items()
             ]
         for fault in faults:
-            console.print(fault, highlight=False, markup=False)
+            say(fault)
         train, test = map(len, parts)
-        console.print(
+        say(
             f"{name}: {train:,} training images, {test:,} test images, "
             f"{len(parts[0].classes):,} classes; "
             + (f"{len(faults):,} images cannot be read" if faults else "all images can be read")

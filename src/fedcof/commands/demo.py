@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 import fedcof
 from fedcof.commands.options import Given, Seed, dealing_settings, out_folder, with_settings
-from fedcof.commands.shared import console, deal_samples, errors_for_people
+from fedcof.commands.shared import Json, deal_samples, errors_for_people, print_table, say
 
 DEMO_METHODS = ("fedncm", "fed3r", "fedcof", "fedcof-oracle")
 
@@ -23,6 +22,7 @@ def demo(
     seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of the 10,000 images to take.")] = 6000,
     out: Annotated[Path, out_folder("head, results and figure")] = Path("fedcof-demo"),
+    as_json: Json = False,
     dealing: Given,
 ) -> None:
     """Run the main job on real images: Fashion-MNIST at many clients, one round, one head."""
@@ -45,19 +45,17 @@ def demo(
                 result, heads[name] = evaluate(get_method(name), dealt, seed=seed, advance=advance)
             results.append(result)
 
-        table = Table(title=f"Fashion-MNIST, {scheme.clients} clients, {scheme.title}, seed {seed}")
-        for column in ("method", "accuracy %", "MB sent (formula)", "MB on the wire", "server s"):
-            table.add_column(column, justify="left" if column == "method" else "right")
-        for result in results:
-            table.add_row(
-                result.method,
-                f"{100 * result.accuracy:.1f}",
-                f"{result.formula_bytes / 1e6:.2f}",
-                f"{result.wire_bytes / 1e6:.2f}",
-                f"{result.server_seconds:.3f}",
-            )
-        console.print(table)
-
+        title = f"Fashion-MNIST, {scheme.clients} clients, {scheme.title}, seed {seed}"
+        rows = [
+            {
+                "method": result.method,
+                "accuracy %": f"{100 * result.accuracy:.1f}",
+                "MB sent (formula)": f"{result.formula_bytes / 1e6:.2f}",
+                "MB on the wire": f"{result.wire_bytes / 1e6:.2f}",
+                "server s": f"{result.server_seconds:.3f}",
+            }
+            for result in results
+        ]
         out.mkdir(parents=True, exist_ok=True)
         head_path, results_path = out / "head.safetensors", out / "results.json"
         figure_path = out / "accuracy-vs-communication.png"
@@ -81,6 +79,8 @@ def demo(
             )
             for result in results
         ]
-        figure = accuracy_vs_communication(points, str(table.title))
+        figure = accuracy_vs_communication(points, title)
         figure.savefig(figure_path, dpi=150, facecolor="white")
-        console.print("saved:", *(f"\n  {path}" for path in (head_path, results_path, figure_path)))
+        print_table(rows, title=title, document=document, as_json=as_json)
+        for path in (head_path, results_path, figure_path):
+            say(f"saved: {path}", as_json=as_json)

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from fedcof.commands.options import (
     COMPLETIONS,
@@ -26,7 +25,15 @@ from fedcof.commands.options import (
     reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import console, deal_samples, errors_for_people
+from fedcof.commands.shared import (
+    EXIT_LEFT_OUT,
+    Json,
+    deal_samples,
+    errors_for_people,
+    note,
+    print_table,
+    say,
+)
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
 from fedcof.installation import install_line
@@ -65,6 +72,7 @@ def federate(
     out: Annotated[Path, out_folder("head and report; a run into the same one goes on")] = Path(
         "fedcof-federation"
     ),
+    as_json: Json = False,
     dealing: Given,
     reading: Given,
     hyperparameters: Given,
@@ -90,7 +98,9 @@ def federate(
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
         scheme = get_dealing(names.client or partition, train.columns, **dealing)
         dealt = deal_samples(train, test, backbone, scheme, seed=seed)
+        path = out / "head.safetensors"
         holders = len(np.unique(dealt.partition.assignment))
+        set_aside: dict[str, str] = {}
         start = time.perf_counter()
         with progress_bar("Summarizing", holders, unit="clients") as advance:
             if engine == "simulation":
@@ -116,25 +126,44 @@ def federate(
                     advance=advance,
                 )
                 rounds, wire_bytes = report.rounds, report.wire_bytes
+                set_aside = {**report.missing, **report.refused, **report.misfit}
             else:
                 result, head = evaluate(chosen, dealt, seed=seed, advance=advance)
                 rounds, wire_bytes = 1, result.wire_bytes
                 out.mkdir(parents=True, exist_ok=True)
-                head.save(out / "head.safetensors")
+                head.save(path)
         seconds = time.perf_counter() - start
 
         assert head.provenance is not None
-        table = Table(title=f"{dataset}, {holders} clients, {scheme.title}, seed {seed}")
-        for name, value in {
+        accuracy = head.score(dealt.test_features, dealt.test_labels)
+        shown = {
             "method": method,
             "engine": engine,
-            "accuracy": f"{100 * head.score(dealt.test_features, dealt.test_labels):.1f} %",
+            "accuracy": f"{100 * accuracy:.1f} %",
             "clients in the head": f"{head.provenance.clients:,}",
             "rounds": str(rounds),
             "sent (formula)": f"{head.provenance.formula_bytes / 1e6:.2f} MB",
             "sent in this run": f"{wire_bytes / 1e6:.2f} MB",
             "time": f"{seconds:.1f} s",
-        }.items():
-            table.add_row(name, value)
-        console.print(table)
-        console.print("saved in:", out)
+        }
+        print_table(
+            [{"": name, "value": value} for name, value in shown.items()],
+            title=f"{dataset}, {holders} clients, {scheme.title}, seed {seed}",
+            document={
+                "head": path,
+                "engine": engine,
+                "accuracy": accuracy,
+                "clients": holders,
+                "rounds": rounds,
+                "wire_bytes": wire_bytes,
+                "seconds": seconds,
+                "provenance": head.provenance,
+                "set_aside": set_aside,
+            },
+            as_json=as_json,
+        )
+        say(f"saved in: {out}", as_json=as_json)
+        for client_id, reason in sorted(set_aside.items()):
+            note(f"set aside {client_id}: {reason}")
+        if set_aside:
+            raise typer.Exit(EXIT_LEFT_OUT)

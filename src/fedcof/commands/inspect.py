@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcof.commands.shared import Json, errors_for_people, print_table, say
+from fedcof.commands.shared import Json, errors_for_people, note, print_table
 from fedcof.errors import FedCOFError
 
 
@@ -34,7 +34,7 @@ def inspect(
         if len(found) == 1 and not as_json and (counts := found[0].get("counts")):
             print_table([{"class": label, "samples": n} for label, n in counts.items()])
         for known in broken:
-            say(f"{known['file']}: {known['error']}", as_json=True)
+            note(f"{known['file']}: {known['error']}")
         if broken:
             raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from fedcof.commands.options import Given, reading_settings, with_settings
-from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, say
+from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
 
 if TYPE_CHECKING:
     from fedcof.data import OwnData
@@ -61,12 +61,11 @@ def predict(
                 unreadable += len(scored.unreadable)
                 writer.writerows(_lines(classifier, data, scored))
         for line in data.left_out.lines():
-            say(line, as_json=True)
+            note(line)
         if unreadable:
-            say(
+            note(
                 f"{unreadable:,} of {len(data):,} images cannot be read: they have no label, and "
-                "the reason in the column error",
-                as_json=True,
+                "the reason in the column error"
             )
         if out is not None:
             say(f"{out}: {len(data) - unreadable:,} predictions")

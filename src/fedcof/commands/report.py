@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcof.commands.options import out_folder
-from fedcof.commands.shared import console, errors_for_people
+from fedcof.commands.shared import errors_for_people, say
 
 
 def report(
@@ -45,7 +45,7 @@ def report(
         written = out / ("results.md" if markdown else "report.html")
         text = as_markdown(found, title) if markdown else as_page(found, title)
         written.write_text(text, encoding="utf-8")
-        console.print(f"report: {written}")
+        say(f"report: {written}")
         if paper:
             files = write_for_paper(found, out / "paper")
-            console.print(f"for a paper: {len(files)} files in {out / 'paper'}")
+            say(f"for a paper: {len(files)} files in {out / 'paper'}")

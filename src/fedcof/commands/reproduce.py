@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich import box
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from fedcof.commands.options import (
     COMPLETIONS,
@@ -19,12 +20,21 @@ from fedcof.commands.options import (
     reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import check_device, console, error_console, errors_for_people
+from fedcof.commands.shared import (
+    Json,
+    check_device,
+    errors_for_people,
+    fits,
+    note,
+    print_result,
+    print_table,
+    say,
+)
 
 if TYPE_CHECKING:
+    from fedcof.experiments import Experiment
     from fedcof.report.sheets import Sheet
-
-_ANY_WIDTH = console.options.update(width=1000)
+    from fedcof.report.tables import Table
 
 
 @with_settings(reading=reading_settings)
@@ -67,28 +77,23 @@ def reproduce(
     ] = None,
     out: Annotated[Path, out_folder("results; a run into the same one goes on")] = Path("runs"),
     list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    as_json: Json = False,
     reading: Given,
 ) -> None:
     """Run an experiment of the paper and print our numbers beside the paper's."""
     from fedcof.data import Reading
     from fedcof.experiments import (
-        EXPERIMENTS,
         Results,
         get_experiment,
         is_features,
         load_features,
         run,
     )
-    from fedcof.report.sheets import sheets
     from fedcof.report.tables import by_place
 
     with errors_for_people():
         if list_ or not name:
-            listing = RichTable("name", "what it shows", "data sets", box=None)
-            for experiment in EXPERIMENTS.values():
-                datasets = dict.fromkeys(setting.dataset for setting in experiment.settings())
-                listing.add_row(experiment.name, experiment.title, ", ".join(datasets))
-            console.print(listing)
+            _list(as_json)
             return
         _check_names(dataset, backbone)
         names = Reading(**reading)
@@ -108,20 +113,41 @@ def reproduce(
             if (row.setting["dataset"], row.setting["backbone"]) in wanted
             and (seeds is None or row.seed < seeds)
         ]
-        for table in by_place(experiment, rows):
-            for sheet in sheets(experiment, table):
-                shown = _as_rich(sheet, experiment.title)
-                if console.measure(shown, options=_ANY_WIDTH).maximum > console.width:
-                    shown = _as_rich(sheet, experiment.title, without={"difference", "ratio"})
-                console.print(shown)
-        for note in experiment.notes if rows else ():
-            console.print(f"note: {note}", highlight=False)
-        for skipped in results.skipped(experiment.name, experiment.short_rounds):
-            where = ", ".join(filter(None, (skipped.dataset, skipped.backbone)))
-            error_console.print(f"skipped {where}: {skipped.reason}", highlight=False)
+        tables = by_place(experiment, rows)
+        skipped = results.skipped(experiment.name, experiment.short_rounds)
+        document = {
+            "experiment": experiment.name,
+            "title": experiment.title,
+            "tables": [_as_json(table) for table in tables],
+            "notes": experiment.notes,
+            "skipped": [entry._asdict() for entry in skipped],
+            "results": results.path,
+        }
+        shown = (sheet for table in tables for sheet in _sheets(experiment, table))
+        notes = [f"note: {text}" for text in experiment.notes if rows]
+        print_result(document, *shown, *notes, as_json=as_json)
+        for entry in skipped:
+            where = ", ".join(filter(None, (entry.dataset, entry.backbone)))
+            note(f"skipped {where}: {entry.reason}")
         if not rows:
             raise typer.Exit(1)
-        console.print(f"results: {results.path}")
+        say(f"results: {results.path}", as_json=as_json)
+
+
+def _list(as_json: bool) -> None:
+    """Print the experiments."""
+    from fedcof.experiments import EXPERIMENTS
+
+    rows = [
+        {
+            "name": experiment.name,
+            "what it shows": experiment.title,
+            "data sets": list(dict.fromkeys(s.dataset for s in experiment.settings())),
+        }
+        for experiment in EXPERIMENTS.values()
+    ]
+    shown = [row | {"data sets": ", ".join(row["data sets"])} for row in rows]
+    print_table(shown, document=rows, as_json=as_json)
 
 
 def _check_names(dataset: str, backbone: str) -> None:
@@ -135,15 +161,40 @@ def _check_names(dataset: str, backbone: str) -> None:
         backbones.get(backbone)
 
 
+def _as_json(table: Table) -> list[dict[str, Any]]:
+    """Return the numbers of a table, a line a setting, with the seeds that they are of."""
+    return [
+        {
+            "setting": line.setting,
+            "seeds": sorted(row.seed for row in line.rows),
+            "measured": line.values,
+        }
+        for line in table.lines
+    ]
+
+
+def _sheets(experiment: Experiment, table: Table) -> Iterator[RichTable]:
+    """Yield a table as the terminal shows it; a narrow one does without what can be computed."""
+    from fedcof.report.sheets import sheets
+
+    for sheet in sheets(experiment, table):
+        shown = _as_rich(sheet, experiment.title)
+        yield (
+            shown
+            if fits(shown)
+            else _as_rich(sheet, experiment.title, without={"difference", "ratio"})
+        )
+
+
 def _as_rich(sheet: Sheet, title: str, *, without: Collection[str] = ()) -> RichTable:
     kept = [position for position, name in enumerate(sheet.titles) if name not in without]
     justify: Literal["left", "right"]
-    shown = RichTable(title=title, caption=sheet.caption, box=box.SIMPLE_HEAD)
+    shown = RichTable(title=Text(title), caption=Text(sheet.caption), box=box.SIMPLE_HEAD)
     for position in kept:
         justify = "right" if position >= sheet.labels else "left"
         texts = [sheet.titles[position], *(cells[position] for cells in sheet.rows)]
         longest_word = max(len(word) for text in texts for word in text.split())
-        shown.add_column(sheet.titles[position], justify=justify, min_width=longest_word)
+        shown.add_column(Text(sheet.titles[position]), justify=justify, min_width=longest_word)
     for cells in sheet.rows:
-        shown.add_row(*(cells[position] for position in kept))
+        shown.add_row(*(Text(cells[position]) for position in kept))
     return shown

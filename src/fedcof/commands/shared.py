@@ -1,7 +1,8 @@
 """What the commands have in common: how they print, warn, fail and end.
 
-A command prints lines with `say` and tables with `print_table`; neither reads markup in what it
-prints, for names of clients, classes and files are other people's. It runs within
+A command prints lines with `say` and `note`, tables with `print_table` or `print_result`; none
+reads markup in what it prints, for names of clients, classes and files are other people's. It runs
+within
 `errors_for_people`, and ends with 0 where all was done, 1 where it was refused or failed,
 `EXIT_LEFT_OUT` where it was done but something was set aside, and 130 where it was stopped.
 """
@@ -12,6 +13,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +24,6 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -59,6 +60,12 @@ def say(text: str, *, as_json: bool = False) -> None:
         _write(f"{text}\n", sys.stderr if as_json else sys.stdout)
 
 
+def note(text: str) -> None:
+    """Print a line as it is on standard error: what is not what was asked for."""
+    with suppress(OSError):
+        _write(f"{text}\n", sys.stderr)
+
+
 def print_table(
     rows: Sequence[Row], *, title: str = "", document: Any = None, as_json: bool = False
 ) -> None:
@@ -67,7 +74,8 @@ def print_table(
     Parameters
     ----------
     rows : sequence of mappings
-        The lines of the table. Texts stand left, numbers right, with commas between thousands.
+        The lines of the table. Texts stand left, numbers right, with commas between thousands; a
+        number may be a text already.
     title : str, default ""
     document : object, optional
         What JSON has in their place: numbers that are not rounded, and names of keys for programs.
@@ -104,11 +112,22 @@ def table_of(rows: Sequence[Row], title: str = "") -> Table:
     table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD)
     for heading in rows[0] if rows else ():
         cells = [row[heading] for row in rows]
-        numbers = all(cell is None or _is_number(cell) for cell in cells)
+        numbers = all(
+            cell is None or _is_number(cell) or _NUMBER.fullmatch(str(cell)) for cell in cells
+        )
         table.add_column(Text(heading), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_as_text(cell)) for cell in row.values()))
     return table
+
+
+def fits(shown: RenderableType) -> bool:
+    """Return whether all columns of what is shown have their full width in the terminal."""
+    any_width = console.options.update(width=1000)
+    return console.measure(shown, options=any_width).maximum <= console.width
+
+
+_NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?\d[\d,]*(\.\d+)?")
 
 
 def _is_number(cell: Any) -> bool:
@@ -166,10 +185,10 @@ def errors_for_people() -> Iterator[None]:
         text = str(error)
         if isinstance(error, SettingError):
             text = f"--{error.name.replace('_', '-')} {error.reason}"
-        error_console.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+        error_console.print(Text.assemble(("error:", "bold red"), f" {text}"), soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        error_console.print("stopped; the same command goes on from here")
+        note("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
 
 
@@ -221,6 +240,6 @@ def deal_samples(
     owners = [name for name in first.columns if name.casefold() in CLIENTS]
     unused = [name for name in owners if dealing.title != ByColumn(name).title]
     notes = [f"{name!r} says whose a row is: --partition {name} deals by it" for name in unused]
-    for note in [*partition.notes, *notes]:
-        error_console.print(f"note: {note}", markup=False)
+    for text in [*partition.notes, *notes]:
+        note(f"note: {text}")
     return Dealt(first.features, first.labels, partition, second.features, second.labels, origin)

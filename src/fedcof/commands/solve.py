@@ -20,7 +20,7 @@ from fedcof.commands.options import (
     out_folder,
     with_settings,
 )
-from fedcof.commands.shared import EXIT_LEFT_OUT, Json, errors_for_people, print_table, say
+from fedcof.commands.shared import EXIT_LEFT_OUT, Json, errors_for_people, note, print_table, say
 from fedcof.errors import OddSiteWarning, SummaryError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def solve(
         arrived = collect(sources)
         arrived.screen(accept or ())
         for line in arrived.lines():
-            say(line, as_json=True)
+            note(line)
         if strict and arrived.set_aside:
             raise ValueError("no head is made, as --strict asks: something would be set aside")
         with warnings.catch_warnings():

@@ -20,7 +20,7 @@ from fedcof.commands.options import (
     reading_settings,
     with_settings,
 )
-from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, say
+from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
 
 SUFFIX = ".summary"
 
@@ -65,7 +65,7 @@ def summarize(
         sender = Sender(method_with(method, hyperparameters), seed)
         own = read(source, Reading(**reading))
         for line in own.left_out.lines():
-            say(line, as_json=True)
+            note(line)
         out.mkdir(parents=True, exist_ok=True)
         clients = own.by_client(client_id)
         names = file_names(clients, SUFFIX)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedcof.commands.options import (
     COMPLETIONS,
@@ -24,11 +23,13 @@ from fedcof.commands.options import (
     with_settings,
 )
 from fedcof.commands.shared import (
+    Json,
     check_device,
-    console,
     deal_samples,
-    error_console,
     errors_for_people,
+    note,
+    print_table,
+    say,
 )
 from fedcof.errors import SettingError
 from fedcof.settings import settings_of
@@ -91,6 +92,7 @@ def train(
     out: Annotated[
         Path, out_folder("head, history and checkpoint; a run into the same one goes on")
     ] = Path("fedcof-train"),
+    as_json: Json = False,
     dealing: Given,
     reading: Given,
     goal: Given,
@@ -104,7 +106,7 @@ def train(
         from fedcof.data import Reading, datasets, get_dealing
         from fedcof.experiments.training import deal_features, on_images, probing, subset
         from fedcof.progress import progress_bar
-        from fedcof.training import best, check_mode, chosen_server_lr
+        from fedcof.training import check_mode, chosen_server_lr
         from fedcof.training.prompts import PromptedViT
         from fedcof.training.trained import save_training
 
@@ -177,11 +179,20 @@ def train(
             },
         )
         save_training(out, state, history, head.classes, head=_HEAD, network=network_options)
-        console.print(_table(f"{dataset}: {mode} from {start}, {strategy}", history))
-        if target.keep == "best":
-            chosen = best([done for done in history if done.stage == "training"])
-            console.print(f"kept: round {chosen.number}, accuracy {chosen.accuracy:.1%}")
-        console.print("saved in:", out)
+        _show(f"{dataset}: {mode} from {start}, {strategy}", history, target, out, as_json)
+
+
+def _show(title: str, history: list[Round], target: TrainingGoal, out: Path, as_json: bool) -> None:
+    """Print the history, and which round's model was kept."""
+    from fedcof.training import best
+
+    trained = [done for done in history if done.stage == "training"]
+    kept = best(trained) if target.keep == "best" else history[-1]
+    document = {"rounds": history, "kept": kept.number, "saved": out}
+    print_table(_table(history), title=title, document=document, as_json=as_json)
+    if target.keep == "best":
+        say(f"kept: round {kept.number}, accuracy {kept.accuracy:.1%}", as_json=as_json)
+    say(f"saved in: {out}", as_json=as_json)
 
 
 def _origin(
@@ -213,13 +224,14 @@ def _start(
     """Return the head to start from, and the training-free rounds that led to it."""
     from fedcof.experiments.training import training_free_rounds, with_temperature
     from fedcof.heads import LinearHead
+    from fedcof.progress import progress_bar
     from fedcof.training.heads import random_head
 
     if origin is None:
         return random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed), []
     if isinstance(origin, LinearHead):
         return origin, []
-    with console.status(f"Training-free rounds: {origin.name}"):
+    with progress_bar(f"Training-free rounds: {origin.name}", None, unit="rounds"):
         head, rounds, summaries = training_free_rounds(origin, dealt, settings)
     return (with_temperature(head, summaries) if temperature else head), rounds
 
@@ -243,7 +255,7 @@ def _train(
 
         def on_round(done: Round) -> None:
             for refused in done.refused:
-                error_console.print(f"round {done.number}: refused {refused}", highlight=False)
+                note(f"round {done.number}: refused {refused}")
             advance(int(done.loss is not None), f"Training, {done.accuracy:.1%}")
             if log is not None:
                 log(done)
@@ -253,22 +265,20 @@ def _train(
         )
 
 
-def _table(title: str, history: list[Round]) -> Table:
-    """Return the history as a table of its first and last rounds and some between."""
-    table = Table(title=title)
-    for name in ("round", "stage", "accuracy %", "loss", "MB (formula)", "MB on the wire"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
+def _table(history: list[Round]) -> list[dict[str, Any]]:
+    """Return the lines of the history's first and last rounds and of some between."""
     steps = {0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}
     free = sum(done.stage == "training-free" for done in history)
     shown = {0, free - 1, len(history) - 1} | {free + step for step in steps}
-    for index, done in enumerate(history):
-        if index in shown:
-            table.add_row(
-                str(done.number),
-                done.stage,
-                f"{100 * done.accuracy:.1f}",
-                "" if done.loss is None else f"{done.loss:.3f}",
-                f"{done.formula_bytes / 1e6:,.2f}",
-                f"{done.wire_bytes / 1e6:,.2f}",
-            )
-    return table
+    return [
+        {
+            "round": done.number,
+            "stage": done.stage,
+            "accuracy %": f"{100 * done.accuracy:.1f}",
+            "loss": None if done.loss is None else f"{done.loss:.3f}",
+            "MB (formula)": f"{done.formula_bytes / 1e6:,.2f}",
+            "MB on the wire": f"{done.wire_bytes / 1e6:,.2f}",
+        }
+        for index, done in enumerate(history)
+        if index in shown
+    ]
