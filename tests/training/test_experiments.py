@@ -36,6 +36,7 @@ from fedcof.experiments.training import (
     training_free_rounds,
     with_temperature,
 )
+from fedcof.prediction import backbone_of
 from fedcof.training import TrainingSettings, best, load_history
 from fedcof.training.heads import random_head
 
@@ -329,6 +330,9 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
     assert len(longer) == len(history) + 1
     again = train("--start", str(tmp_path / "out" / "head.safetensors"), out="again")
     assert again.exit_code == 0, again.output
+    for out in ("out", "again"):
+        head = LinearHead.load(tmp_path / out / "head.safetensors")
+        assert backbone_of(head).name == "squeezenet1.1"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import numpy as np
 
 from fedcof.backbones.torch_backbone import network
 from fedcof.errors import TrainingError
-from fedcof.heads import LinearHead
+from fedcof.heads import LinearHead, Provenance
 from fedcof.training.heads import random_head
+from fedcof.training.history import Round
 from fedcof.training.local import get_state
 from fedcof.training.trained import MODEL, TrainedModel, classifier, save_training
 
@@ -66,5 +67,36 @@ def test_a_network_named_by_a_relative_folder_is_found_from_another_one(
     (tmp_path / "vit").mkdir()
     monkeypatch.chdir(tmp_path)
     made_from = {"name": "./vit"}
-    save_training(tmp_path, model.state, [], model.classes, head="h", network=made_from)
+    start = LinearHead(np.ones((len(model.classes), 3)), model.classes)
+    save_training(tmp_path, model.state, [], start, head="h", network=made_from)
     assert TrainedModel.load(tmp_path / MODEL).network == {"name": str(tmp_path / "vit")}
+
+
+def test_a_trained_head_says_what_it_started_from_and_what_made_its_features(model, tmp_path):
+    weight = np.ones((len(model.classes), 3))
+    made_by = Provenance(
+        "fedcof", {"shrinkage": 0.1}, clients=3, samples=9, origin={"backbone": "x"}
+    )
+    start = LinearHead(weight, model.classes, provenance=made_by)
+    done = [
+        Round(number, "training", 0.5, formula_bytes=100 * number, wire_bytes=0, clients=2)
+        for number in (1, 2)
+    ]
+    head = save_training(tmp_path, model.state, done, start, head="h").provenance
+    assert head == LinearHead.load(tmp_path / "h").provenance
+    assert (head.method, head.clients, head.samples, head.formula_bytes) == ("trained", 3, 9, 200)
+    assert head.hyperparameters == {
+        "start": "fedcof",
+        "start-hyperparameters": {"shrinkage": 0.1},
+        "rounds": 2,
+    }
+    assert head.origin == {"backbone": "x"}
+
+
+def test_the_head_of_a_trained_network_is_not_that_of_the_network_before(model, tmp_path):
+    start = LinearHead(np.ones((len(model.classes), 3)), model.classes)
+    start = start.with_provenance(origin={"backbone": "x", "window": "0:9"})
+    made_from = {"name": "squeezenet1.1"}
+    head = save_training(tmp_path, model.state, [], start, head="h", network=made_from)
+    assert len(head.provenance.origin["backbone"]) == 16
+    assert head.provenance.origin["window"] == "0:9"

@@ -227,9 +227,11 @@ def deal_samples(
     images = [part for part in (train, test) if not isinstance(part, FeatureTable)]
     if images:
         from fedcof.backbones import get
+        from fedcof.data.images import window_of
 
         network = get(backbone)
-        origin = network.origin
+        window = window_of(images[0].images)
+        origin = network.origin if window is None else {**network.origin, "window": str(window)}
         with progress_bar("Extracting features", sum(map(len, images)), unit="images") as advance:
             for part in images:
                 found = extract_features(part.images, network, advance=advance)

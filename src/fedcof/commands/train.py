@@ -178,7 +178,7 @@ def train(
                 **scheme.columns(),
             },
         )
-        save_training(out, state, history, head.classes, head=_HEAD, network=network_options)
+        save_training(out, state, history, head, head=_HEAD, network=network_options)
         _show(f"{dataset}: {mode} from {start}, {strategy}", history, target, out, as_json)
 
 
@@ -228,9 +228,11 @@ def _start(
     from fedcof.training.heads import random_head
 
     if origin is None:
-        return random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed), []
+        head = random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed)
+        return head.with_provenance(origin=dealt.origin), []
     if isinstance(origin, LinearHead):
-        return origin, []
+        made_by = {**(origin.provenance.origin if origin.provenance else {}), **dealt.origin}
+        return origin.with_provenance(origin=made_by), []
     with progress_bar(f"Training-free rounds: {origin.name}", None, unit="rounds"):
         head, rounds, summaries = training_free_rounds(origin, dealt, settings)
     return (with_temperature(head, summaries) if temperature else head), rounds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from fedcof.heads import LinearHead, Provenance
 
 if TYPE_CHECKING:
     from fedcof.training.exchange import State
+    from fedcof.training.history import Round
 
 _NAMED_IN_ERROR = 5
 
@@ -28,6 +31,36 @@ def head_of(state: State, classes: NDArray[Any]) -> LinearHead:
     """Return the head in a state: it was trained by the cross-entropy of its softmax."""
     weight, bias = state["head.weight"], state.get("head.bias")
     return LinearHead(weight, classes, bias, probabilistic=True)
+
+
+def trained_head(
+    state: State, start: LinearHead, rounds: Sequence[Round], origin: Mapping[str, str]
+) -> LinearHead:
+    """Return the head in a state, which says what it started from and what made its features.
+
+    Parameters
+    ----------
+    state : dict of str to ndarray of float32
+    start : LinearHead
+    rounds : sequence of Round
+        All of the history.
+    origin : mapping of str to str
+        What made the features that it takes.
+    """
+    before = start.provenance or Provenance("")
+    provenance = replace(
+        before,
+        method="trained",
+        hyperparameters={
+            "start": before.method,
+            "start-hyperparameters": dict(before.hyperparameters),
+            "rounds": sum(done.stage == "training" for done in rounds),
+        },
+        clients=max([before.clients, *(done.clients for done in rounds)]),
+        formula_bytes=rounds[-1].formula_bytes if rounds else before.formula_bytes,
+        origin=origin,
+    )
+    return replace(head_of(state, start.classes), provenance=provenance)
 
 
 def check_head(head: LinearHead, dim: int, labels: NDArray[Any]) -> None:

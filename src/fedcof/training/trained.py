@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcof.backbones.fingerprint import origin_of
 from fedcof.backbones.torch_backbone import TorchBackbone, network
 from fedcof.data import ImageSource
 from fedcof.errors import CorruptBytesError, TrainingError
@@ -19,7 +21,7 @@ from fedcof.heads import LinearHead
 from fedcof.training.batches import Images
 from fedcof.training.classifier import Classifier
 from fedcof.training.exchange import PROMPTS, State
-from fedcof.training.heads import head_of
+from fedcof.training.heads import head_of, trained_head
 from fedcof.training.history import Round, save_history
 from fedcof.training.local import outputs, set_state
 from fedcof.training.prompts import PromptedViT
@@ -138,7 +140,7 @@ def save_training(
     folder: Path,
     state: State,
     rounds: Sequence[Round],
-    classes: NDArray[Any],
+    start: LinearHead,
     *,
     head: str,
     network: Mapping[str, Any] | None = None,
@@ -150,18 +152,23 @@ def save_training(
     folder : path
     state : dict of str to ndarray of float32
     rounds : sequence of Round
-    classes : ndarray of int or str, shape (classes,)
+    start : LinearHead
+        What was trained; its provenance says what made its features.
     head : str
         The name of the head's file.
     network : mapping, optional
         As `TrainedModel` has it. Default: the head alone was trained.
     """
-    trained = head_of(state, classes)
+    origin = start.provenance.origin if start.provenance else {}
+    if network is not None:
+        # The network that makes the features after training is another one than before.
+        origin = {**origin, **origin_of(hashlib.sha256(encode(state, {})).hexdigest())}
+    trained = trained_head(state, start, rounds, origin)
     trained.save(folder / head)
     if network is not None:
         name = str(network["name"])
         if Path(name).is_dir():
             name = str(Path(name).resolve())  # found from any folder later
-        TrainedModel(state, classes, {**network, "name": name}).save(folder / MODEL)
+        TrainedModel(state, start.classes, {**network, "name": name}).save(folder / MODEL)
     save_history(rounds, folder / HISTORY)
     return trained
