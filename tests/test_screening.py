@@ -1,6 +1,8 @@
 """A site that is not like the others is seen from the summaries; honest ones are left alone."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,3 +145,18 @@ def test_every_check_has_its_limits_in_the_table_of_the_module():
     for check, limits in LIMITS.items():
         [line] = [line for line in fedcof.screening.__doc__.splitlines() if f'"{check}"' in line]
         assert [float(word) for word in line.split()[-2:]] == list(limits)
+
+
+def test_the_page_on_odd_sites_has_the_numbers_of_the_module():
+    import fedcof.screening
+
+    path = Path(__file__).parents[1] / "docs" / "odd-sites.md"
+    page = {
+        tuple(cell.strip() for cell in line.strip("|").split("|"))[-2:]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    }
+    for line in fedcof.screening.__doc__.splitlines():
+        cells = tuple(re.split(r" {2,}", line.strip()))[-2:]
+        if re.fullmatch(r"[\d.]+|not seen|(scale|classes|shift|place) [\d.]+", cells[0]):
+            assert cells in page

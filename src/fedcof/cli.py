@@ -1,4 +1,4 @@
-"""The command line: one line a command, each in a file of `fedcof.commands`."""
+"""The command line: the commands of `fedcof.commands`, as the help groups them."""
 
 from __future__ import annotations
 
@@ -51,21 +51,18 @@ def _main(
     pass
 
 
-app.command()(demo)
-app.command()(federate)
-app.command()(summarize)
-app.command()(solve)
-app.command()(inspect)
-app.command()(predict)
-app.command()(evaluate)
-app.command()(export)
-app.command()(compare)
-app.command()(reproduce)
-app.command()(report)
-app.command()(train)
-app.add_typer(flower_app.app, name="app")
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(backbones.app, name="backbones")
+YOUR_DATA, TRY_AND_TRAIN, THE_PAPER = "Your data", "Try, federate, train", "The paper"
+
+for panel, commands in {
+    YOUR_DATA: (summarize, solve, inspect, predict, evaluate, export, compare),
+    TRY_AND_TRAIN: (demo, federate, train),
+    THE_PAPER: (reproduce, report),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(flower_app.app, name="app", rich_help_panel=TRY_AND_TRAIN)
+app.add_typer(datasets.app, name="datasets", rich_help_panel=THE_PAPER)
+app.add_typer(backbones.app, name="backbones", rich_help_panel=THE_PAPER)
 
 
 def main() -> None:
