@@ -79,7 +79,7 @@ def test_a_trained_head_says_what_it_started_from_and_what_made_its_features(mod
     )
     start = LinearHead(weight, model.classes, provenance=made_by)
     done = [
-        Round(number, "training", 0.5, formula_bytes=100 * number, wire_bytes=0, clients=2)
+        Round(number, "training", 0.5, 100 * number, wire_bytes=0, clients=2, loss=0.1)
         for number in (1, 2)
     ]
     head = save_training(tmp_path, model.state, done, start, head="h").provenance

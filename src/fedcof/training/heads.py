@@ -54,7 +54,7 @@ def trained_head(
         hyperparameters={
             "start": before.method,
             "start-hyperparameters": dict(before.hyperparameters),
-            "rounds": sum(done.stage == "training" for done in rounds),
+            "rounds": sum(done.loss is not None for done in rounds),
         },
         clients=max([before.clients, *(done.clients for done in rounds)]),
         formula_bytes=rounds[-1].formula_bytes if rounds else before.formula_bytes,
