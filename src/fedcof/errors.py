@@ -116,6 +116,10 @@ class OwnDataError(FedCOFError, ValueError):
     """Own data cannot be read as samples; the text names file, row or column, and what to do."""
 
 
+class NoRowsError(OwnDataError):
+    """A table of own data has columns and no rows."""
+
+
 class OwnDataWarning(UserWarning):
     """Own data was read, and something about it may not be as it was meant."""
 

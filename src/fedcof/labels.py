@@ -24,8 +24,8 @@ _INT64 = np.iinfo(np.int64)
 _EXACT = 2**53
 """Below it, every integer has a float64 of its own."""
 
-_NO_LABEL = frozenset({"", "nan", "<na>", "nat"})
-_NO_CLIENT = _NO_LABEL | {"none", "null", "na", "n/a"}
+_NO_LABEL = frozenset({"", "nan", "<na>", "nat", "na", "n/a", "#n/a", "null"})
+_NO_CLIENT = _NO_LABEL | {"none"}
 _NAMED_ROWS = 5
 
 
@@ -80,7 +80,8 @@ def near_twins(names: Iterable[Any]) -> list[tuple[str, ...]]:
     """
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(set(map(str, names))):
-        folded = unicodedata.normalize("NFKC", name).casefold()
+        shown = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+        folded = unicodedata.normalize("NFKC", shown).casefold()
         groups[" ".join(folded.split())].append(name)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
@@ -98,6 +99,13 @@ def name_rows(rows: Sequence[int] | NDArray[np.integer[Any]]) -> str:
     return f"row{'s' * (len(rows) > 1)} {shown}" + (f" and {more:,} more" if more > 0 else "")
 
 
+def without_masked(values: Any) -> NDArray[Any]:
+    """Return a masked array as one of objects, with None for what is masked."""
+    array = np.asarray(np.ma.getdata(values)).astype(object)
+    array[np.ma.getmaskarray(values)] = None
+    return array
+
+
 def is_missing(value: object) -> bool:
     """Return whether a value stands for none: None, NaN, or pandas' NA and NaT."""
     if value is None:
@@ -110,6 +118,8 @@ def is_missing(value: object) -> bool:
 
 def _plain(values: ArrayLike, what: str, missing: frozenset[str]) -> NDArray[Any]:
     """Return integers as int64 and texts as str in form NFC."""
+    if np.ma.is_masked(values):
+        values = without_masked(values)
     # NumPy would make texts of a list of numbers and texts, and floats of large integers.
     array = (
         np.array([_unpacked(value) for value in values], dtype=object)

@@ -67,6 +67,13 @@ def cut(path, by=20):
     return path
 
 
+def stream():
+    table = pa.table({"features": X.tolist(), "label": Y})
+    with (sink := pa.BufferOutputStream()), pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
 def frame(**columns):
     return pandas.DataFrame(columns)
 
@@ -316,7 +323,7 @@ REFUSED = {
     "features empty lists": (columns(features=pa.array([[]] * 4, pa.list_(pa.float32()))), "shape"),
     "features of no columns": (lambda p: npz(p, features=X[:, :0], labels=Y), r"shape \(4, 0\)"),
     "features twice": (columns(embedding=X.tolist()), "'features', 'embedding' could all be"),
-    "features complex": (lambda p: npz(p, features=X * 1j, labels=Y), "no features"),
+    "features complex": (lambda p: npz(p, features=X * 1j, labels=Y), "complex128|complex64"),
     "features pickled": (
         lambda p: pickled(p, features=np.array([[1], [1, 2], 3, 4], object), labels=Y),
         "'features' holds pickled objects|no features",
@@ -398,7 +405,7 @@ REFUSED = {
         lambda p: tensors(
             p, {"features": {"dtype": "F8_E4M3", "shape": [1, 1], "data_offsets": [0, 1]}}, b"1"
         ),
-        "no features|F8",
+        "no labels|F8",
     ),
     "parts without a column": (
         lambda p: (
@@ -454,6 +461,79 @@ REFUSED = {
         "data frame.*'?u'?",
     ),
     "data frame of mixed labels": (lambda p: frame(u=X[:, 0], label=[1, "a", 1, "a"]), "label"),
+    "thousands in German": (
+        lambda p: csv(p, "label;u;v\na;1.234,5;1,5\nb;3,0;4,5\n"),
+        "'u' holds numbers.*rows 0, 1 are '1.234,5'",
+    ),
+    "thousands, all of them": (
+        lambda p: csv(p, 'u,v,label\n"1,234.5",1,a\n"3,000.0",2,b\n'),
+        "'u' holds numbers.*rows 0, 1",
+    ),
+    "percent": (lambda p: csv(p, "u,v,label\n12%,1,a\n13 %,2,b\n"), "'u' holds numbers.*rows 0, 1"),
+    "blanks for what is missing": (
+        lambda p: csv(p, "u,v,label\n , 1,a\n ,2,b\n3.0,2,b\n"),
+        "'u' holds numbers.*rows 0, 1",
+    ),
+    "a second line of names": (
+        lambda p: csv(p, "u,label\n1,a\nu,label\n2,b\n"),
+        "row 1 is 'u' .is the line.*twice",
+    ),
+    "comments before the names": (
+        lambda p: csv(p, "# by us\nu,label\n1,a\n"),
+        "take out the lines before the names",
+    ),
+    "names of rows without a name": (
+        lambda p: csv(p, '"u","label"\n"1",2,"a"\n'),
+        "name the first column too",
+    ),
+    "labels that R calls missing": (
+        lambda p: csv(p, "u,label\n1,NA\n2,b\n"),
+        "row 0 has no label .it reads 'NA'",
+    ),
+    "another encoding": (
+        lambda p: csv(p, "u,label\n1,良性\n".encode("shift_jis")),
+        "neither in UTF-8 nor",
+    ),
+    "integers that no float is": (
+        lambda p: parquet(p, u=[2**53, 2**53 + 1], label=["a", "b"]),
+        "'u', row 1 is 9007199254740993",
+    ),
+    "integers in vectors that no float is": (
+        lambda p: npz(p, features=[[1, 2], [3, 2**60 + 1]], labels=["a", "b"]),
+        "row 1 is 115292150",
+    ),
+    "pickled features": (
+        lambda p: pickled(p, features=X.astype(object), labels=Y),
+        "'features' holds pickled",
+    ),
+    "matrices side by side": (
+        lambda p: parquet(p, u=X[:, 0], w=X[:, 1], label=Y) and {"a": X, "b": X, "label": Y},
+        "'a', 'b' could all be the features",
+    ),
+    "masked features": (
+        lambda p: {"features": np.ma.masked_array(X, mask=X > 6), "labels": Y},
+        "row 3 is missing",
+    ),
+    "masked labels": (
+        lambda p: {"features": X, "labels": np.ma.masked_array([0, 1, 1, 1], mask=[0, 0, 1, 0])},
+        "row 2 has no label",
+    ),
+    "labels that are periods": (
+        lambda p: frame(u=X[:, 0], label=pandas.period_range("2020", periods=4, freq="Y")),
+        "holds extension.*not read",
+    ),
+    "Feather of the first version": (
+        lambda p: (p / "a.feather").write_bytes(b"FEA1" + bytes(64)) and p / "a.feather",
+        "Feather's version 1",
+    ),
+    "parts of other names": (
+        lambda p: (
+            parquet(p, "a.parquet", u=X[:, 0], label=Y)
+            and parquet(p, "b.parquet", v=X[:, 0], label=Y)
+            and p
+        ),
+        "it lacks 'u' and only it has 'v'",
+    ),
     "several data sets": (lambda p: {"train": object()}, "several data sets"),
     "a list": (lambda p: [1, 2], "is no source of data"),
 }
@@ -464,7 +544,7 @@ def test_a_source_that_cannot_be_read_says_what_and_where(make, message, tmp_pat
     source = make(tmp_path)
     with pytest.raises(FedCOFError, match=f"(?s){message}") as caught:
         read(source)
-    assert type(caught.value) is OwnDataError
+    assert isinstance(caught.value, OwnDataError)
     if hasattr(source, "name"):
         assert str(tmp_path) in str(caught.value)
 
@@ -481,6 +561,42 @@ WARNED = {
         2,
     ),
     "near twins of clients": (with_clients(["North", "north", "s", "s"]), "'North', 'north'", 2),
+    "near twins by a letter that is not seen": (
+        lambda p: npz(p, features=X, labels=["a", "a\u200b", "a", "a"]),
+        "are taken as 2",
+        2,
+    ),
+    "near twins in two files": (
+        lambda p: (
+            csv(p, "u,label\n1,a\n2,b\n", "1.csv") and csv(p, "u,label\n1,A\n2,b\n", "2.csv") and p
+        ),
+        "labels 'A', 'a' of different files",
+        3,
+    ),
+    "folders that may be clients": (
+        lambda p: (
+            [(p / name).mkdir() for name in "ns"]
+            and [csv(p / name, "u,label\n1,a\n2,b\n") for name in "ns"]
+            and p
+        ),
+        "lie in 2 folders .'n', 's'.*write a column client",
+        2,
+    ),
+    "a label that may stand for none": (
+        lambda p: csv(p, CSV.replace(",a", ",None")),
+        "'None' is taken as the name of a class",
+        2,
+    ),
+    "labels that are measured": (
+        lambda p: csv(p, CSV.replace(",a", ",0.5").replace(",b", ",1.5")),
+        "no measurement",
+        2,
+    ),
+    "a stream without its end": (
+        lambda p: (p / "a.arrow").write_bytes(stream()[:-8]) and p / "a.arrow",
+        "may be cut short",
+        2,
+    ),
     "western letters": (
         lambda p: csv(p, CSV.replace(",a", ",Bösartig").encode("latin-1")),
         "not in UTF-8",
@@ -593,3 +709,97 @@ def test_tables_to_test_on_are_counted_as_held_out(tmp_path):
 
 def test_without_labels_where_none_are_needed(tmp_path):
     assert read(npz(tmp_path, features=X), labelled=False).labels is None
+
+
+@pytest.mark.parametrize("names", [("train", "test"), ("my_train", "my-test-0"), ("train", "val")])
+@pytest.mark.parametrize("in_folders", [True, False])
+def test_tables_are_of_a_part_by_their_names_or_their_folders(names, in_folders, tmp_path):
+    for value, name in enumerate(names):
+        folder = tmp_path / name if in_folders else tmp_path
+        folder.mkdir(exist_ok=True)
+        csv(folder, f"u,label\n{value},a\n", "part-0.csv" if in_folders else f"{name}.csv")
+    for value, part in enumerate(("train", "test")):
+        assert read(tmp_path, part=part).data.tolist() == [[value]]
+
+
+def test_what_lies_beside_tables_is_read_once_or_said(tmp_path):
+    site = tmp_path / "site"
+    site.mkdir()
+    csv(site, "u,label\n1,a\n", "a.csv")
+    csv(site, "u,label\n", "empty.csv")
+    csv(site, "u,label\n1,a\n", "_old.csv")
+    csv(site, b"\0", "~$a.csv")
+    (site / "_SUCCESS").touch()
+    (site / "again.csv").symlink_to(site / "a.csv")
+    (site / "nowhere.csv").symlink_to(site / "b.csv")
+    (site / "circle").symlink_to(site)
+    other = tmp_path / "other"
+    other.mkdir()
+    csv(other, "u,label\n2,b\n", "c.csv")
+    (site / "linked").symlink_to(other)
+    with pytest.warns(OwnDataWarning, match="folders .'linked', 'site'"):
+        own = read(site)
+    assert own.labels.tolist() == ["a", "b"]
+    left = {why: len(places) for why, places in own.left_out.places.items()}
+    assert left == {
+        "a table without rows": 1,
+        "a name that begins with _": 1,
+        "a folder that is read under another name": 1,
+        "a file that is read under another name": 1,
+        "a link that leads nowhere": 1,
+    }
+    assert list(own.left_out.passed_over) == ["hidden, or put there by a program"]
+
+
+def test_columns_behind_the_last_name_are_empty_and_no_features(tmp_path):
+    own = read(csv(tmp_path, "u,label,,,\n1,a,,,\n2,b,,,\n"))
+    assert own.data.tolist() == [[1], [2]]
+    with pytest.raises(OwnDataError, match="column 3 has no name"):
+        read(csv(tmp_path, "u,label,,\n1,a,,3\n2,b,,\n"))
+
+
+def test_a_delimiter_in_a_quoted_name_is_none(tmp_path):
+    own = read(csv(tmp_path, '"u, mm";"v, mm";label\n1.5;2;a\n2;3;b\n'))
+    assert own.feature_names == ("u, mm", "v, mm")
+
+
+def test_a_decimal_comma_far_down_is_one(tmp_path):
+    own = read(csv(tmp_path, "label;u\n" + "a;1\n" * 300 + "b;3,5\n"))
+    assert own.data[-1].tolist() == [3.5]
+
+
+@pytest.mark.parametrize("name", ["PatientID", "level_0", "Unnamed: 0.1", "caseId"])
+def test_numbers_that_say_which_are_no_features(name, tmp_path):
+    source = parquet(tmp_path, u=[1.0, 2.0], label=["a", "b"], **{name: [7, 8]})
+    with pytest.warns(OwnDataWarning, match=name):
+        assert read(source).data.tolist() == [[1], [2]]
+
+
+def test_a_named_level_of_an_index_is_a_column_whatever_the_others(tmp_path):
+    index = pandas.MultiIndex.from_tuples([("n", 1), ("s", 2)], names=["client", None])
+    own = read(frame(u=[1.0, 2.0], label=["a", "b"]).set_index(index))
+    assert own.clients.tolist() == ["n", "s"]
+    assert own.data.tolist() == [[1], [2]]
+
+
+def test_clients_that_are_numbered_have_their_names(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    kinds = datasets.Features(
+        {
+            "u": datasets.Value("float64"),
+            "label": datasets.ClassLabel(names=["café", "cafe\u0301"]),
+            "client": datasets.ClassLabel(names=["north", "south"]),
+        }
+    )
+    columns = {"u": [1.0, 2.0], "label": [0, 1], "client": [1, 0]}
+    own = read(datasets.Dataset.from_dict(columns, features=kinds))
+    assert own.clients.tolist() == ["south", "north"]
+    assert own.labels.tolist() == ["café", "café"]
+    assert own.classes == ("café",)
+    with pytest.raises(OwnDataError, match="IterableDataset is no source"):
+        read(datasets.Dataset.from_dict(columns, features=kinds).to_iterable_dataset())
+
+
+def test_a_pattern_does_not_take_the_label_or_the_client(tmp_path):
+    source = csv(tmp_path, "label,u,v,client\na,1,2,n\nb,3,4,s\n")
+    assert read(source, Reading(features="*")).feature_names == ("u", "v")

@@ -30,7 +30,7 @@ OTHER_PART = "of the part {}"
 First: TypeAlias = Literal["", "class", "client"]
 """What the first level of folders is; "" where that is plain from the folder."""
 
-_PARTS = {
+PARTS = {
     "train": ("train", "training"),
     "test": ("test", "testing", "val", "valid", "validation"),
 }
@@ -272,7 +272,7 @@ def _warn_of_twins(root: Path, parts: Mapping[str, ImageSet]) -> None:
 
 def _part(name: str) -> str:
     """Return the part that a folder of this name is, or an empty text."""
-    return next((part for part, names in _PARTS.items() if name.casefold() in names), "")
+    return next((part for part, names in PARTS.items() if name.casefold() in names), "")
 
 
 def _part_folders(root: Path) -> dict[str, Path]:
@@ -282,8 +282,8 @@ def _part_folders(root: Path) -> dict[str, Path]:
     for path in folders:
         if part := _part(path.name):
             found.setdefault(part, path)
-    whole = len(found) == len(_PARTS) or all(_part(path.name) for path in folders)
-    return {part: found[part] for part in _PARTS if part in found} if whole else {}
+    whole = len(found) == len(PARTS) or all(_part(path.name) for path in folders)
+    return {part: found[part] for part in PARTS if part in found} if whole else {}
 
 
 def _folders(root: Path) -> list[Path]:

@@ -6,6 +6,7 @@ pyarrow comes with ``fedcof[data]``.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 
 from fedcof.data.images import ImageSource, LazyImages
 from fedcof.data.reading.table import Kind, Table, nameless, reading
-from fedcof.errors import OwnDataError
+from fedcof.errors import OwnDataError, OwnDataWarning
 from fedcof.installation import install_line
 
 SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH = 8192
 """Rows of vectors that are read at a time."""
 
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""How a stream of Arrow ends."""
 KEPT_BYTES = 256 << 20
 """How much of the Parquet files stays in memory: the pieces that were read last."""
 
@@ -202,10 +205,23 @@ def _same(chunk: Any) -> Any:
 def _map_arrow(path: Path) -> Any:
     """Map an Arrow file: of the file format (Feather) or of the stream format (Hugging Face)."""
     pa = pyarrow()
+    content = pa.memory_map(str(path))
+    if content.read(4) == b"FEA1":
+        raise OwnDataError(
+            f"{path} is of Feather's version 1, which is not read; save it as Parquet"
+        )
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        return pa.ipc.open_file(content).read_all()
     except pa.ArrowInvalid:
-        return pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+        content.seek(0)
+        table = pa.ipc.open_stream(content).read_all()
+    content.seek(max(0, content.size() - len(_END)))
+    if content.read(len(_END)) != _END:
+        warnings.warn(
+            OwnDataWarning(f"{path} has no mark at its end: it may be cut short, and rows missing"),
+            stacklevel=2,
+        )
+    return table
 
 
 def to_numpy(where: str, name: str, column: Any) -> NDArray[Any]:
@@ -230,10 +246,14 @@ def _as_numpy(where: str, name: str, column: Any) -> NDArray[Any]:
     pa = pyarrow()
     types, kind = pa.types, column.type
     if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name.startswith("pandas."):  # periods are counted from 1970
+            raise NotImplementedError
         chunks = [chunk.storage for chunk in column.chunks]
         column, kind = pa.chunked_array(chunks, kind.storage_type), kind.storage_type
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        column, kind = column.cast(pa.list_(kind.value_type)), pa.list_(kind.value_type)
     if _is_list(kind):
         return _vectors(where, name, column.chunks, len(column))
     if types.is_decimal(kind):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from unicodedata import normalize
 
 from fedcof.data.reading.table import Kind, Table, nameless
 from fedcof.errors import OwnDataError
@@ -23,6 +24,8 @@ CLIENTS = ("client", "clients", "client_id", "client_ids")
 FEATURES = (
     "features", "feature", "embeddings", "embedding", "vectors", "vector", "data", "x"
 )  # fmt: skip
+_SURE_FEATURES = 6
+"""How many of them have no other meaning; "data" is a date in some languages."""
 IMAGES = ("image", "images", "img", "pixels")
 IMAGE_PATHS = ("image_path", "file_name", "filename", "filepath", "path")
 
@@ -30,15 +33,17 @@ _SAYS_WHICH = re.compile(
     r"(.*[_ -])?(client|site|ward|hospital|clinic|institution|cent(er|re)|user|patient|subject|"
     r"device|node|owner|writer|author|region|country|domain|group|source|split|fold|id|ids|idx|"
     r"index|uuid|key|row|label|labels|class|target|date|timestamp)([_ -]id)?s?|"
-    r"unnamed: \d+|"
+    r"unnamed: \d+(\.\d+)?|level_\d+|"
 )
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 _SHOWN = 12
 
 
 def says_which(name: str) -> bool:
     """Return whether a column of this name says which, whose or when, and measures nothing."""
-    return _SAYS_WHICH.fullmatch(name.casefold()) is not None
+    words = _HUMP.sub("_", name).casefold()  # PatientID is patient_id
+    return _SAYS_WHICH.fullmatch(words) is not None
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,9 @@ class Roles:
     Parameters
     ----------
     features : tuple of str
-        One column of vectors, or several of numbers; empty where there are images.
+        One column of vectors, or several of numbers; empty where there are images, or neither.
     image : str
-        The column of images; empty where there are features.
+        The column of images; empty where there are features, or neither.
     labels : tuple of str
         The columns that could be the label; empty where there is none.
     client : str
@@ -78,7 +83,7 @@ def find_roles(table: Table, *, features: str = "", label: str = "", client: str
     Raises
     ------
     OwnDataError
-        If a name is not there, there are no features or images, or several columns could be meant.
+        If a name is not there, or several columns could be meant.
     """
     where, kinds, names = table.name, table.kinds, table.names
     check_names(where, names)
@@ -88,7 +93,7 @@ def find_roles(table: Table, *, features: str = "", label: str = "", client: str
     free = {name: kind for name, kind in kinds.items() if name not in taken | table.index}
     image = ""
     if features:
-        chosen = _named_features(where, names, features)
+        chosen = _named_features(where, names, features, taken)
         for name in chosen:
             if name in taken:
                 raise OwnDataError(f"{where}: {name!r} cannot be a feature and label or client")
@@ -143,14 +148,17 @@ def textual(names: Iterable[str], label: str, client: str) -> list[str]:
     return [name for name in names if name in (label, client) or name.casefold() in known]
 
 
-def _named_features(where: str, names: Sequence[str], features: str) -> tuple[str, ...]:
+def _named_features(
+    where: str, names: Sequence[str], features: str, taken: Set[str]
+) -> tuple[str, ...]:
+    """Return the columns of names and of patterns; a pattern leaves out those that are taken."""
     if features in names:
         return (features,)
     chosen: dict[str, None] = {}
     for part in map(str.strip, features.split(",")):
-        matching = [part] if part in names else [n for n in names if fnmatchcase(n, part)]
-        if not matching:
-            _present(where, names, part, "--features")
+        matching = [n for n in names if n not in taken and fnmatchcase(n, part)]
+        if part in names or not matching:
+            matching = [_present(where, names, part, "--features")]
         chosen |= dict.fromkeys(matching)
     return tuple(chosen)
 
@@ -177,6 +185,9 @@ def _usual_features(where: str, kinds: Mapping[str, Kind]) -> tuple[tuple[str, .
             )
         if found:
             return (), found[0]
+    unread = [name for name in kinds if kinds[name] == "other"]
+    if named := _of_names(unread, FEATURES[:_SURE_FEATURES]):
+        return named[:1], ""  # reading it says what is wrong with it
     numbers = tuple(
         name for name, kind in kinds.items() if kind == "number" and not says_which(name)
     )
@@ -185,10 +196,7 @@ def _usual_features(where: str, kinds: Mapping[str, Kind]) -> tuple[tuple[str, .
     paths = _of_names([n for n in kinds if kinds[n] == "text"], IMAGE_PATHS)
     if len(paths) == 1:
         return (), paths[0]
-    raise OwnDataError(
-        f"{where} has no features and no images; it has {_list(kinds) or 'no other columns'}. Name "
-        "the columns of the features with --features"
-    )
+    return _of_names(unread, FEATURES)[:1], ""
 
 
 def _of_names(names: Iterable[str], usual: Sequence[str]) -> tuple[str, ...]:
@@ -199,6 +207,9 @@ def _of_names(names: Iterable[str], usual: Sequence[str]) -> tuple[str, ...]:
 
 def _present(where: str, names: Sequence[str], name: str, option: str) -> str:
     if name not in names:
+        same = [n for n in names if normalize("NFC", n) == normalize("NFC", name)]
+        if len(same) == 1:
+            return same[0]
         near = get_close_matches(name, names, n=3)
         raise OwnDataError(
             f"{where} has no column {name!r} ({option}); "

@@ -12,7 +12,6 @@ import io
 import re
 import warnings
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,21 @@ from fedcof.data.reading.arrow import ArrowTable, pyarrow
 from fedcof.data.reading.columns import check_names, textual
 from fedcof.data.reading.table import reading
 from fedcof.data.reading.values import numbers_in
-from fedcof.errors import OwnDataError, OwnDataWarning
+from fedcof.errors import NoRowsError, OwnDataError, OwnDataWarning
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2")
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16
-_LINES = 100
-_DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_QUOTED = re.compile(rb'"[^"]*"')
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe\0\0", "utf-32-le"), (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"),
+)  # fmt: skip
 _WESTERN = "cp1252"
+_LONGEST_FIELD = 1 << 30
+_TRAILING = "\0"
+"""Begins what columns behind the last name are called here."""
 _SEPARATOR = re.compile(rb"sep=(.)\r?\n", re.IGNORECASE)
 """The line by which Excel says what stands between fields."""
 
@@ -49,7 +53,7 @@ class CsvTable(ArrowTable):
     def __init__(self, path: Path, label: str, client: str) -> None:
         with reading(path):
             table, texts = _parse(path, _content(path), label, client)
-        self._numbers = {name for name in texts if name != client}
+        self._numbers = set(texts)
         super().__init__(str(path), table, path.parent)
 
     def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -79,6 +83,12 @@ def _content(path: Path) -> bytes:
     try:
         data.decode()
     except UnicodeDecodeError:
+        try:
+            western = data.decode(_WESTERN).encode()
+        except UnicodeDecodeError:
+            raise OwnDataError(
+                f"{path} is neither in UTF-8 nor in {_WESTERN}; save it in UTF-8"
+            ) from None
         warnings.warn(
             OwnDataWarning(
                 f"{path} is not in UTF-8 and was read as {_WESTERN}; where letters are wrong, save "
@@ -86,7 +96,7 @@ def _content(path: Path) -> bytes:
             ),
             stacklevel=2,
         )
-        return data.decode(_WESTERN).encode()
+        return western
     return data
 
 
@@ -102,16 +112,15 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
     said = _SEPARATOR.match(data)
     if said:
         data = data[said.end() :]
-    first = data[: data.find(b"\n") + 1 or None].decode()
+    first = _QUOTED.sub(b"", data[: data.find(b"\n") + 1 or None]).decode()
     delimiter = said[1].decode() if said else max(_DELIMITERS, key=first.count)
     _check_quotes(path, data, delimiter)
-    text = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
-    lines = list(islice(csv.reader(text, delimiter=delimiter), _LINES))
-    names = [name.strip() for name in lines[0]]
-    _check_header(path, names)
-    comma = delimiter != "," and any(
-        _DECIMAL_COMMA.fullmatch(cell) for line in lines[1:] for cell in line
-    )
+    names = [name.strip() for name in next(_lines(data, delimiter))]
+    named = len(names)
+    while named > 1 and not names[named - 1]:
+        named -= 1
+    _check_header(path, names[:named])
+    names[named:] = (f"{_TRAILING}{position}" for position in range(named, len(names)))
     texts = textual(names, label, client)
     try:
         table = pa.csv.read_csv(
@@ -120,16 +129,33 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
             parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(texts, pa.string()),
-                decimal_point="," if comma else ".",
+                decimal_point="," if _has_decimal_comma(data, delimiter) else ".",
             ),
         )
     except pa.ArrowInvalid as error:
         if "columns, got" in str(error):
             raise OwnDataError(_fields_of_rows(path, data, delimiter)) from None
         raise
-    if not names[-1] and table.column(len(names) - 1).null_count == len(table):
-        table = table.remove_column(len(names) - 1)  # each line ends with a delimiter
+    if not len(table):
+        raise NoRowsError(f"{path} has no rows: there is nothing to read")
+    for name in names[named:]:
+        if table.column(name).null_count < len(table):
+            raise OwnDataError(f"{path}: column {names.index(name)} has no name; give it one")
+        table = table.drop_columns([name])  # each line ends with delimiters
     return table, texts
+
+
+def _has_decimal_comma(data: bytes, delimiter: str) -> bool:
+    """Return whether a field is a number with a comma in it."""
+    mark = re.escape(delimiter.encode())
+    number = rb'(^|%s)"?\s*[-+]?\d+,\d+([eE][-+]?\d+)?\s*"?(%s|\r|\n|$)' % (mark, mark)
+    return delimiter != "," and re.search(number, data, re.MULTILINE) is not None
+
+
+def _lines(data: bytes, delimiter: str, *, strict: bool = False) -> Any:
+    csv.field_size_limit(_LONGEST_FIELD)
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
+    return csv.reader(text, delimiter=delimiter, strict=strict)
 
 
 def _check_header(path: Path, names: list[str]) -> None:
@@ -149,8 +175,7 @@ def _check_quotes(path: Path, data: bytes, delimiter: str) -> None:
     """
     if b'"' not in data:
         return
-    text = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
-    lines = csv.reader(text, delimiter=delimiter, strict=True)
+    lines = _lines(data, delimiter, strict=True)
     begins = 1
     try:
         for _ in lines:
@@ -164,11 +189,17 @@ def _check_quotes(path: Path, data: bytes, delimiter: str) -> None:
 
 def _fields_of_rows(path: Path, data: bytes, delimiter: str) -> str:
     """Say which row has more or fewer fields than the line with the names."""
-    lines = csv.reader(io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=""), delimiter=delimiter)
-    expected = len(next(lines))
+    lines = _lines(data, delimiter)
+    header = next(lines)
+    expected = len(header)
     rows = (fields for fields in lines if fields)
     row, got = next((row, len(f)) for row, f in enumerate(rows) if len(f) != expected)
-    return (
+    text = (
         f"{path}: row {row} has {got} fields, the line with the names has {expected}, with "
         f"{delimiter!r} between them; quote fields that hold {delimiter!r}"
     )
+    if header[0].startswith("#"):
+        return f"{text}, and take out the lines before the names, such as {header[0][:40]!r}"
+    if not row and got == expected + 1:
+        return f"{text}, or name the first column too if it names the rows"
+    return text

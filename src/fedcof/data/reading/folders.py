@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+import re
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedcof.data.folders import PARTS
 from fedcof.data.left_out import LeftOut
 from fedcof.data.reading import arrays, arrow, csv_files
 from fedcof.data.reading.table import Table
-from fedcof.errors import OwnDataError
+from fedcof.errors import OwnDataError, OwnDataWarning
 
 SUFFIXES = (*csv_files.SUFFIXES, *arrow.SUFFIXES, *arrays.SUFFIXES)
 """How the names of the files end that are read as tables."""
 
 KINDS = ("folder", "parquet", "table")
 """Words before the colon of a source."""
+
+
+_HIDDEN = "hidden, or put there by a program"
+_MARKED = "a name that begins with _"
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ def split_source(source: str | os.PathLike[str]) -> tuple[str, Path]:
     kind, colon, rest = str(source).partition(":")
     if not colon or kind not in KINDS:
         kind, rest = "", str(source)
+    if not rest:
+        raise FileNotFoundError("no path is given; name a file or a folder")
     path = Path(rest).expanduser()
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
@@ -71,16 +80,17 @@ def find_tables(kind: str, path: Path) -> Tables | None:
                 "images lie in a folder, a sub-folder a class"
             )
         return Tables((path,))
+    found, left_out = _files(path)
     if _is_array_folder(path):
-        others = [str(f) for f in _files(path) if not arrays.is_array_file(f)]
-        return Tables((path,), left_out=_no_tables(others))
-    files = [file for file in _files(path) if _suffix(file)]
-    others = [str(file) for file in _files(path) if not _suffix(file)]
+        beside = [file for file in found if file.parent != path or not arrays.is_array_file(file)]
+        return Tables((path,), left_out=left_out + _left_out("not an array beside others", beside))
+    files = [file for file in found if _suffix(file)]
+    left_out += _left_out("not a table", [file for file in found if not _suffix(file)])
     if not files and not kind:
         return None
     if not files:
         raise OwnDataError(f"{path} holds no tables; one ends in {', '.join(SUFFIXES)}")
-    folders = [folder for folder in path.iterdir() if folder.is_dir() and _shown(folder)]
+    folders = [folder for folder in path.iterdir() if folder.is_dir() and _shown(folder.name)]
     if not kind and any(not _holds_table(folder) for folder in folders):
         raise OwnDataError(
             f"{path} holds tables, such as {files[0].name}, and folders without any; say which is "
@@ -98,12 +108,13 @@ def find_tables(kind: str, path: Path) -> Tables | None:
             + ", ".join(f"{times} {suffix}" for suffix, times in suffixes.items())
             + "; the same rows may be in both: give the files of one kind a folder of their own"
         )
-    train = [file for file in files if file.name.lower().startswith("train")]
-    test = [file for file in files if file.name.lower().startswith(("test", "val"))]
+    parts = {file: _part(file.relative_to(path)) for file in files}
+    train, test = ([file for file in files if parts[file] == part] for part in ("train", "test"))
     if train and test:
-        others += [str(file) for file in files if file not in (*train, *test)]
-        return Tables(tuple(train), tuple(test), _no_tables(others))
-    return Tables(tuple(files), left_out=_no_tables(others))
+        neither = [file for file in files if not parts[file]]
+        left_out += _left_out("neither to train nor to test on, by its name", neither)
+        return Tables(tuple(train), tuple(test), left_out)
+    return Tables(tuple(files), left_out=left_out)
 
 
 def open_table(path: Path, label: str = "", client: str = "") -> Table:
@@ -125,21 +136,75 @@ def open_table(path: Path, label: str = "", client: str = "") -> Table:
     return arrow.open_arrow(path)
 
 
-def _files(folder: Path) -> Sequence[Path]:
-    """Return all files below a folder but hidden ones, and Spark's marks such as _SUCCESS."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and all(_shown(Path(part)) for part in path.relative_to(folder).parts)
-    )
+def warn_of_folders(files: Sequence[Path]) -> None:
+    """Warn that tables without clients lie in several folders, which may be the clients.
+
+    Warns
+    -----
+    OwnDataWarning
+    """
+    folders = sorted({file.parent.name for file in files})
+    if len(folders) > 1:
+        shown = ", ".join(map(repr, folders[:3])) + (" ..." if len(folders) > 3 else "")
+        warnings.warn(
+            OwnDataWarning(
+                f"the tables lie in {len(folders)} folders ({shown}), whose names are not read: if "
+                "they are the clients, write a column client into the files"
+            ),
+            stacklevel=2,
+        )
 
 
-def _shown(path: Path) -> bool:
-    return not path.name.startswith((".", "_"))
+def _files(folder: Path) -> tuple[list[Path], LeftOut]:
+    """Return the files below a folder, each once, and those that are passed over.
+
+    Links to files and folders are followed. Marks of Spark and of operating systems, which hold no
+    rows, are no files here.
+    """
+    found: list[Path] = []
+    left: dict[str, list[Path]] = defaultdict(list)
+    hidden: list[Path] = []
+    seen: set[Path] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        if (real := Path(root).resolve()) in seen:
+            folders.clear()
+            left["a folder that is read under another name"].append(Path(root))
+            continue
+        seen.add(real)
+        folders.sort()
+        for path in (Path(root, name) for name in sorted(names)):
+            if not all(map(_shown, path.relative_to(folder).parts)):
+                if _suffix(path):
+                    (left[_MARKED] if path.name.startswith("_") else hidden).append(path)
+            elif not path.exists():
+                left["a link that leads nowhere"].append(path)
+            elif (real := path.resolve()) in seen:
+                left["a file that is read under another name"].append(path)
+            else:
+                seen.add(real)
+                found.append(path)
+    passed_over = {_HIDDEN: tuple(map(str, hidden))} if hidden else {}
+    left_out = {why: tuple(map(str, paths)) for why, paths in left.items()}
+    return found, LeftOut(left_out, passed_over)
+
+
+def _shown(name: str) -> bool:
+    """Return whether a file or folder is not hidden, nor a mark of Spark's or an office's lock."""
+    return not name.startswith((".", "_", "~$"))
+
+
+def _part(path: Path) -> str:
+    """Return "train" or "test" for a file that is of such a part by its name or its folder's."""
+    for name in (path.name, *path.parts[:-1]):
+        words = [re.sub("(set|data)$", "", word) for word in re.split(r"[^a-z]+", name.lower())]
+        for part, said in PARTS.items():
+            if any(word in said for word in words):
+                return part
+    return ""
 
 
 def _holds_table(folder: Path) -> bool:
-    return any(_suffix(file) for file in _files(folder))
+    return any(_suffix(file) for file in _files(folder)[0])
 
 
 def _suffix(path: Path) -> str | None:
@@ -151,5 +216,5 @@ def _is_array_folder(path: Path) -> bool:
     return any(arrays.is_array_file(file) for file in path.iterdir())
 
 
-def _no_tables(files: Sequence[str]) -> LeftOut:
-    return LeftOut({"not a table": tuple(files)} if files else {})
+def _left_out(reason: str, files: Sequence[Path]) -> LeftOut:
+    return LeftOut({reason: tuple(map(str, files))} if files else {})

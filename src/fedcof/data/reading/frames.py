@@ -16,6 +16,7 @@ from fedcof.data.reading.arrow import ArrowTable, pyarrow
 from fedcof.data.reading.columns import check_names
 from fedcof.data.reading.table import Table
 from fedcof.errors import OwnDataError
+from fedcof.labels import without_masked
 
 
 def table_of(source: Any) -> Table:
@@ -37,7 +38,7 @@ def table_of(source: Any) -> Table:
         raise OwnDataError(
             f"a {kind} of {', '.join(map(str, source))} is several data sets; give one of them"
         )
-    if hasattr(source, "features") and hasattr(source, "with_format"):
+    if hasattr(source, "features") and hasattr(source, "num_rows"):
         table = source.with_format("arrow")[:]
         schema = source.features.arrow_schema
         return ArrowTable("the data set", table.replace_schema_metadata(schema.metadata), Path())
@@ -62,12 +63,17 @@ def _from_pandas(frame: Any) -> Any:
     names = [str(name) for name in frame.columns]
     check_names("the data frame", names)
     frame = frame.set_axis(names, axis=1)
-    named = [name is not None for name in frame.index.names]
+    if named := any(name is not None for name in frame.index.names):
+        levels = [
+            f"__index_level_{level}__" if name is None else name
+            for level, name in enumerate(frame.index.names)
+        ]
+        frame = frame.set_axis(frame.index.set_names(levels), axis=0)
     for column, values in frame.items():
         if hasattr(values.dtype, "fill_value"):  # sparse
             frame = frame.assign(**{column: values.sparse.to_dense()})
     try:
-        return pa.Table.from_pandas(frame, preserve_index=all(named))
+        return pa.Table.from_pandas(frame, preserve_index=named)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise OwnDataError(
             f"the data frame: {str(error.args[0]) if error.args else error}"
@@ -78,8 +84,16 @@ def _from_pandas(frame: Any) -> Any:
 
 def _as_array(values: Any) -> NDArray[Any]:
     """Return values as an array; pictures that are objects stay what they are."""
+    if np.ma.is_masked(values):
+        return without_masked(values)
     if not isinstance(values, list | tuple):
-        return np.asarray(values)
+        try:
+            return np.asarray(values)
+        except (TypeError, RuntimeError) as error:  # of torch: a graph, another device or type
+            raise OwnDataError(
+                f"a {type(values).__name__} is no array of NumPy ({error}); give "
+                "tensor.detach().cpu().float().numpy()"
+            ) from None
     if not (_are_pictures(values) or _would_change(values)):
         try:
             return np.asarray(values)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedcof.data.images import Rows
 from fedcof.data.left_out import LeftOut
 from fedcof.errors import OwnDataError, OwnDataWarning
+from fedcof.labels import near_twins
 
 COLUMNS = "list of columns"
 """What the fingerprint of the names of the features is called."""
@@ -234,6 +235,7 @@ def joined(parts: Sequence[OwnData]) -> OwnData:
     for part in parts[1:]:
         places = places + part.places
     names = [name for name in first.columns if all(name in part.columns for part in parts)]
+    _warn_of_twins_among(parts)
     return replace(
         first,
         data=_joined_data([part.data for part in parts]),
@@ -243,6 +245,28 @@ def joined(parts: Sequence[OwnData]) -> OwnData:
         columns={name: np.concatenate([part.columns[name] for part in parts]) for name in names},
         left_out=sum((part.left_out for part in parts), LeftOut()),
     )
+
+
+def _warn_of_twins_among(parts: Sequence[OwnData]) -> None:
+    """Warn of labels or clients that are near twins, but not in one file: there it was said."""
+    for what, columns in (
+        ("labels", [part.labels for part in parts]),
+        ("clients", [part.clients for part in parts]),
+    ):
+        found = [
+            set(values.tolist())
+            for values in columns
+            if values is not None and values.dtype.kind == "U"
+        ]
+        for twins in near_twins(set().union(*found)):
+            if not any(set(twins) <= values for values in found):
+                warnings.warn(
+                    OwnDataWarning(
+                        f"the {what} {', '.join(map(repr, twins))} of different files are taken as "
+                        f"{len(twins)} different ones; write them alike if they are one"
+                    ),
+                    stacklevel=2,
+                )
 
 
 def check_label_types(parts: Sequence[OwnData]) -> None:

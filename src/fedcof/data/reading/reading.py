@@ -29,12 +29,17 @@ from fedcof.data.folders import First, image_parts, list_pictures, one_part
 from fedcof.data.images import ImageSet, WindowedImages, image_name
 from fedcof.data.left_out import LeftOut
 from fedcof.data.pixels import Window
-from fedcof.data.reading.folders import find_tables, open_table, split_source
+from fedcof.data.reading.folders import (
+    find_tables,
+    open_table,
+    split_source,
+    warn_of_folders,
+)
 from fedcof.data.reading.frames import table_of
 from fedcof.data.reading.own_data import OwnData, Places, joined
 from fedcof.data.reading.table import Table
 from fedcof.data.reading.values import samples_of
-from fedcof.errors import OwnDataError
+from fedcof.errors import NoRowsError, OwnDataError
 from fedcof.settings import check_settings, setting
 
 
@@ -133,8 +138,22 @@ def read_tables(
     finite: bool = True,
 ) -> OwnData:
     """Return the samples of tables that are parts of one."""
-    tables = (open_table(path, reading.label, reading.client) for path in paths)
-    return joined([_samples(table, reading, labelled, finite) for table in tables])
+    found: list[OwnData] = []
+    without: list[str] = []
+    for path in paths:
+        try:
+            table = open_table(path, reading.label, reading.client)
+            found.append(_samples(table, reading, labelled, finite))
+        except NoRowsError:
+            if len(paths) == len(without) + 1:
+                raise
+            without.append(str(path))
+    own = joined(found)
+    if own.clients is None:
+        warn_of_folders(paths)
+    if not without:
+        return own
+    return replace(own, left_out=own.left_out + LeftOut({"a table without rows": tuple(without)}))
 
 
 def read_images(path: Path, reading: Reading = USUAL_NAMES) -> dict[str, ImageSet]:

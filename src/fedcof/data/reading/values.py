@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,9 +17,18 @@ from fedcof.data.reading.table import Table
 from fedcof.errors import OwnDataError, OwnDataWarning, SummaryError
 from fedcof.labels import as_client_ids, as_labels, name_rows, near_twins
 
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.0+)?")
+_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.0+)?")
+_WRITTEN = re.compile(
+    r"\s*[-+\u2212]?\s*[$\u20ac\u00a3]?\s*"
+    r"(\d{1,3}([.,'\u2019\s_]\d{3})+|\d+)([.,]\d+)?([eEdD][-+]?\d+)?\s*[%$\u20ac\u00a3]?\s*"
+)
+"""Numbers as people write them: with a sign, a currency, marks between thousands, a unit."""
 _MOSTLY = 0.5
-"""A column of texts of which more are numbers is one of numbers with faults."""
+"""A column of texts of which as many are numbers is one of numbers with faults."""
+_PERHAPS_NONE = {"none", "?", "-", "--", ".", "missing"}
+"""Labels that may be the name of a class, or stand for one that is missing."""
+_EXACT = 2**53
+"""Up to it, every integer has a float64 of its own."""
 
 
 def samples_of(
@@ -51,6 +61,8 @@ def samples_of(
     roles = find_roles(table, features=features, label=label, client=client)
     if labelled and not roles.labels:
         raise OwnDataError(_without_label(where, list(table.kinds)))
+    if not (roles.features or roles.image):
+        _refuse_without_features(table, roles)
     names = [*roles.labels, *([roles.client] if roles.client else [])]
     others = [name for name in roles.others if table.kinds[name] in ("number", "text")]
     columns = table.read([*names, *others, *roles.features])
@@ -71,9 +83,7 @@ def samples_of(
     labels, classes, names_of = _labels(table, roles, columns, len(data))
     clients = None
     if roles.client:
-        clients = _checked(
-            as_client_ids, columns[roles.client], f"{where}, column {roles.client!r}"
-        )
+        clients = _clients(table, roles.client, columns[roles.client])
         _warn_of_twins(where, roles.client, clients)
     kept = {
         name: columns[name]
@@ -82,7 +92,8 @@ def samples_of(
     }
     if clients is not None:
         kept[roles.client] = clients
-    if not (roles.image or features) and table.kinds[roles.features[0]] == "number":
+    numbers = bool(roles.features) and table.kinds[roles.features[0]] == "number"
+    if numbers and not features:
         for name in roles.others:
             if table.kinds[name] == "text" and not says_which(name):
                 check_texts(where, name, columns[name])
@@ -93,7 +104,7 @@ def samples_of(
         clients,
         Places.of_table(where, len(data)),
         kept,
-        feature_names=roles.features if len(roles.features) > 1 else (),
+        feature_names=roles.features if numbers else (),
         classes=classes,
     )
 
@@ -124,10 +135,15 @@ def features_of(
     else:
         arrays = [_as_floats(where, name, columns[name]) for name in names]
         for name, array in zip(names, arrays, strict=True):
-            if array.shape != arrays[0].shape or array.ndim != 1:
+            if array.ndim != 1:
                 raise OwnDataError(
-                    f"{where}: the feature {name!r} has shape {array.shape}, but {names[0]!r} "
-                    f"{arrays[0].shape}; expected a number in each row"
+                    f"{where}: the feature {name!r} has shape {array.shape}; where there are "
+                    "several, each must be a number in each row"
+                )
+            if array.shape != arrays[0].shape:
+                raise OwnDataError(
+                    f"{where}: the feature {name!r} has {len(array):,} rows, but {names[0]!r} "
+                    f"{len(arrays[0]):,}"
                 )
         matrix = np.empty((len(arrays[0]), len(names)), np.result_type(*arrays))
         for position, array in enumerate(arrays):
@@ -170,19 +186,40 @@ def _as_floats(where: str, name: str, array: NDArray[Any]) -> NDArray[np.floatin
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype.kind in "OUST":
-        values = [
-            _as_number(where, name, row, value) for row, value in enumerate(array.ravel().tolist())
-        ]
+        values = _as_numbers(where, name, array)
         return np.array(values, np.float64).reshape(array.shape)
     if array.dtype.kind not in "biuf":
         raise OwnDataError(f"{where}: {name!r} has dtype {array.dtype}; expected numbers")
+    if array.dtype.kind in "iu" and array.size and _is_rounded(array.max(), array.min()):
+        _as_numbers(where, name, array)
     return array.astype(np.float64)
+
+
+def _is_rounded(*values: Any) -> bool:
+    """Return whether among integers up to these some may have no float of their own."""
+    return any(abs(int(value)) > _EXACT for value in values)
+
+
+def _as_numbers(where: str, name: str, array: NDArray[Any]) -> list[float]:
+    width = max(1, array.size // max(1, len(array)))
+    return [
+        _as_number(where, name, position // width, value)
+        for position, value in enumerate(array.ravel().tolist())
+    ]
 
 
 def _as_number(where: str, name: str, row: int, value: Any) -> float:
     try:
-        return float(np.nan if value is None else value)
-    except (TypeError, ValueError):
+        number = float(np.nan if value is None else value)
+        if isinstance(value, int) and int(number) != value:
+            raise OwnDataError(
+                f"{where}: column {name!r}, row {row} is {value}, which no float is: is it an id? "
+                "Leave it out, or save it rounded; --features names the columns of the features"
+            )
+        return number
+    except (TypeError, ValueError) as error:
+        if isinstance(error, OwnDataError):
+            raise
         raise OwnDataError(
             f"{where}: column {name!r}, row {row} is {value!r}, which is no number; correct it, or "
             "name the columns of the features with --features"
@@ -202,6 +239,8 @@ def _parsed_vectors(where: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
         except ValueError:
             raise OwnDataError(
                 f"{where}: column {name!r}, row {row} is no list of numbers: {text[:40]!r}"
+                + ("; it was cut short when it was saved" if "..." in text else "")
+                + "; save vectors as Parquet or npz"
             ) from None
     return stacked(where, name, rows)
 
@@ -257,7 +296,7 @@ def _labels(
     name, *others = roles.labels
     where = f"{table.name}, column {name!r}"
     labels = _checked(as_labels, _one_column(where, columns[name]), where)
-    names = table.class_names(name)
+    names = _distinct_names(table, name)
     named_by: set[str] = set()
     if names:
         labels = _by_names(where, labels, names)
@@ -273,7 +312,21 @@ def _labels(
             )
     if len(labels) == rows:
         _warn_of_twins(table.name, name, labels)
-    return labels, names, named_by | set(others)
+        _warn_of_no_classes(where, labels)
+    return labels, tuple(dict.fromkeys(names)), named_by | set(others)
+
+
+def _clients(table: Table, name: str, values: NDArray[Any]) -> NDArray[np.str_]:
+    """Return the clients' ids, by their names where the source has these."""
+    where = f"{table.name}, column {name!r}"
+    if names := _distinct_names(table, name):
+        values = _by_names(where, _checked(as_labels, values, where), names)
+    return np.asarray(_checked(as_client_ids, values, where))
+
+
+def _distinct_names(table: Table, name: str) -> tuple[str, ...]:
+    """Return the names that a column numbers, as all texts are read: in Unicode's form NFC."""
+    return tuple(unicodedata.normalize("NFC", text) for text in table.class_names(name))
 
 
 def _one_column(where: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -346,12 +399,17 @@ def check_texts(where: str, name: str, texts: NDArray[Any]) -> None:
     OwnDataError
         With the first row that is no number.
     """
-    faults = [row for row, value in enumerate(texts.tolist()) if not _is_number(value)]
-    if faults and len(faults) < _MOSTLY * len(texts):
+    values = [(row, str(text)) for row, text in enumerate(texts.tolist())]
+    faults = [row for row, text in values if not _is_number(text)]
+    blank = sum(not text.strip() for _, text in values)
+    numbers = sum(_is_number(text) or bool(_WRITTEN.fullmatch(text)) for _, text in values)
+    if faults and numbers >= max(1, _MOSTLY * (len(values) - blank)):
+        again = texts[faults[0]] == name
         raise OwnDataError(
             f"{where}: column {name!r} holds numbers, but {name_rows(faults)} "
-            f"{'is' if len(faults) == 1 else 'are'} {texts[faults[0]]!r}; correct it, or name the "
-            "columns of the features with --features"
+            f"{'is' if len(faults) == 1 else 'are'} {texts[faults[0]]!r}"
+            + (" (is the line with the names there twice?)" if again else "")
+            + ". Write numbers as 1234.5, or name the columns of the features with --features"
         )
 
 
@@ -360,7 +418,7 @@ def _is_number(value: Any) -> bool:
         float(value)
     except (TypeError, ValueError):
         return False
-    return True
+    return "_" not in str(value)  # 1_000 is a number to Python alone
 
 
 def _warn_of_twins(where: str, column: str, values: NDArray[Any]) -> None:
@@ -383,6 +441,47 @@ def _warn_of_twins(where: str, column: str, values: NDArray[Any]) -> None:
             ),
             stacklevel=2,
         )
+
+
+def _warn_of_no_classes(where: str, labels: NDArray[Any]) -> None:
+    """Warn of texts that may be no names of classes: numbers with a fraction, words for none."""
+    if labels.dtype.kind != "U":
+        return
+    distinct = sorted(set(labels.tolist()))
+    if none := [text for text in distinct if text.strip().casefold() in _PERHAPS_NONE]:
+        warnings.warn(
+            OwnDataWarning(
+                f"{where}: {none[0]!r} is taken as the name of a class; take these rows out if it "
+                "stands for no label"
+            ),
+            stacklevel=2,
+        )
+    if len(distinct) > 1 and all(_is_number(text) and float(text) % 1 for text in distinct):
+        warnings.warn(
+            OwnDataWarning(
+                f"{where}: {distinct[0]!r} and {len(distinct) - 1:,} other numbers with a fraction "
+                "are taken as names of classes; a label is no measurement"
+            ),
+            stacklevel=2,
+        )
+
+
+def _refuse_without_features(table: Table, roles: Roles) -> None:
+    """Say why none of the columns is a feature.
+
+    Raises
+    ------
+    OwnDataError
+    """
+    others = [name for name in roles.others if table.kinds[name] == "text"]
+    for name, texts in table.read(others).items():
+        if not says_which(name):
+            check_texts(table.name, name, texts)
+    has = ", ".join(map(repr, roles.others[:12])) or "no other columns"
+    raise OwnDataError(
+        f"{table.name} has no features and no images; it has {has}. Name the columns of the "
+        "features with --features"
+    )
 
 
 def _say_unused(where: str, names: Sequence[str]) -> None:
