@@ -299,3 +299,11 @@ def test_texts_of_any_length_are_labels_and_clients(samples):
     texts = np.dtypes.StringDType()
     fitted = FedCOFClassifier().fit(X, np.char.mod("%d", y).astype(texts), clients.astype(str))
     assert fitted.predict(X[:1]).dtype.kind == "U"
+
+
+@pytest.mark.parametrize("masked", ["X", "y", "clients"])
+def test_masked_values_are_refused_rather_than_counted(masked):
+    arrays = {"X": np.eye(4), "y": np.array([0, 1, 0, 1]), "clients": np.array([1, 1, 2, 2])}
+    arrays[masked] = np.ma.masked_equal(arrays[masked], 1)
+    with pytest.raises(ValueError, match="must not be masked"):
+        FedCOFClassifier().fit(**arrays)

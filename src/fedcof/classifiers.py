@@ -78,6 +78,7 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         ValueError
             If the data is not well-formed, or there is one class in all.
         """
+        _refuse_masked(X, y, clients)
         features, labels = validate_data(self, X, _targets(y), dtype=_DTYPES)
         check_classification_targets(labels)
         self.classes_, class_index = np.unique(labels, return_inverse=True)
@@ -117,6 +118,7 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
             If the data is not well-formed, or a label is not one of the classes.
         """
         first = not hasattr(self, "summary_")
+        _refuse_masked(X, y, clients)
         features, labels = validate_data(self, X, _targets(y), dtype=_DTYPES, reset=first)
         check_classification_targets(labels)
         if first and classes is None:
@@ -307,6 +309,14 @@ class CCVRClassifier(_MethodClassifier):
 
 
 _DTYPES = (np.float64, np.float32)
+
+
+def _refuse_masked(*arrays: Any) -> None:
+    if any(map(np.ma.is_masked, arrays)):
+        raise ValueError(
+            "X, y and clients must not be masked: what is masked would count; fill it, or take "
+            "these rows out"
+        )
 
 
 def _targets(y: ArrayLike) -> ArrayLike:

@@ -20,8 +20,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
-from fedcof.data import Reading, read
-from fedcof.errors import FedCOFError, OwnDataError, OwnDataWarning
+from fedcof.data import Reading, read, read_image
+from fedcof.errors import FedCOFError, OwnDataError, OwnDataWarning, UnreadableImageError
 
 pandas = pytest.importorskip("pandas")
 
@@ -803,3 +803,15 @@ def test_clients_that_are_numbered_have_their_names(tmp_path):
 def test_a_pattern_does_not_take_the_label_or_the_client(tmp_path):
     source = csv(tmp_path, "label,u,v,client\na,1,2,n\nb,3,4,s\n")
     assert read(source, Reading(features="*")).feature_names == ("u", "v")
+
+
+def test_a_window_of_pixels_is_not_passed_over_where_there_are_none(tmp_path):
+    with pytest.raises(OwnDataError, match="features, no pixels: take out --window"):
+        read(npz(tmp_path, features=X, labels=Y), Reading(window="0:1"))
+
+
+def test_a_path_that_leads_nowhere_is_said_and_an_empty_one_is_no_folder(tmp_path):
+    own = read(parquet(tmp_path, image_path=["", "no.png"], label=["a", "b"]))
+    assert own.data[0] == b""
+    with pytest.raises(UnreadableImageError, match="there is no such file"):
+        read_image(own.data[1])

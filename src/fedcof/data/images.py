@@ -270,6 +270,8 @@ def read_image(source: ImageSource) -> NDArray[np.uint8]:
         raise UnreadableImageError(
             "it is damaged, or of a format or a type of pixel that Pillow does not read"
         ) from None
+    except FileNotFoundError:
+        raise UnreadableImageError("there is no such file") from None
     except Exception as error:  # on damaged bytes, the readers raise whatever they meet
         raise UnreadableImageError(f"{type(error).__name__}: {error}") from error
 

@@ -88,7 +88,7 @@ class ImageColumn(LazyImages):
         if isinstance(cell, dict):
             cell = cell.get("path") if cell.get("bytes") is None else cell["bytes"]
         # A cell without an image is an image that cannot be read.
-        return self._pieces[piece].folder / cell if isinstance(cell, str) else cell or b""
+        return self._pieces[piece].folder / cell if cell and isinstance(cell, str) else cell or b""
 
     def _read_piece(self, piece: int) -> Any:
         return self._pieces[piece].read()

@@ -213,4 +213,8 @@ def _samples(table: Table, reading: Reading, labelled: bool, finite: bool) -> Ow
         labelled=labelled,
         finite=finite,
     )
-    return own if own.are_features else replace(own, data=_windowed(own.data, reading))
+    if not own.are_features:
+        return replace(own, data=_windowed(own.data, reading))
+    if reading.window:
+        raise OwnDataError(f"{table.name} has features, no pixels: take out --window")
+    return own
