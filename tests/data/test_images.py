@@ -122,7 +122,7 @@ def test_damaged_content_is_unreadable(content):
 
 
 def test_a_missing_file_is_unreadable(tmp_path):
-    with pytest.raises(UnreadableImageError, match="FileNotFoundError"):
+    with pytest.raises(UnreadableImageError, match="there is no such file"):
         read_image(tmp_path / "absent.png")
 
 

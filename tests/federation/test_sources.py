@@ -229,3 +229,9 @@ def test_a_client_whose_features_are_not_finite_does_not_stop_the_others(save):
     features = np.where(FEATURES == 2, np.nan, FEATURES)
     clients = load_clients(save(features=features, labels=LABELS, clients=CLIENTS), context())
     assert same(clients["b"], FEATURES[[0, 2, 5]], LABELS[[0, 2, 5]])
+
+
+@pytest.mark.parametrize("source", ["no_such_module:load", "json:no_such_function", "..:load"])
+def test_a_source_that_is_neither_a_path_nor_a_function_is_named(source):
+    with pytest.raises(SummaryError, match="no path, and no function of a module"):
+        load_clients(source, SimpleNamespace(node_config={}, node_id=1))

@@ -64,7 +64,14 @@ def load_clients(source: str, context: Any, reading: Reading = USUAL_NAMES) -> C
     name = str(context.node_config.get("client-id", f"node-{context.node_id}"))
     module, colon, attribute = source.partition(":")
     if colon and module not in KINDS and not Path(source).exists():
-        function = getattr(importlib.import_module(module), attribute)
+        try:
+            function = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
+            raise SummaryError(
+                "no-data",
+                f"data = {source!r} is no path, and no function of a module ({error}); expected a "
+                "path that is there, or package.module:function",
+            ) from error
         return _as_mapping(function(context), name)
     own = _read(source, read_settings(Reading, {**asdict(reading), **context.node_config}))
     clients = own.by_client(name)

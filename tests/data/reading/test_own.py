@@ -3,6 +3,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from fedcof.data.datasets.own import read_own
+from fedcof.errors import OwnDataWarning
 
 FEATURES = np.arange(30, dtype=np.float32).reshape(10, 3)
 LABELS = np.array([0, 1] * 5)
@@ -99,3 +100,10 @@ def test_another_kind_of_file_says_what_is_read(tmp_path):
 def test_a_missing_table_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file or folder"):
         read_own(tmp_path / "absent.npz")
+
+
+def test_near_twins_in_the_train_and_the_test_set_are_said(tmp_path):
+    (tmp_path / "train.csv").write_text("u,label\n1,a\n2,b\n")
+    (tmp_path / "test.csv").write_text("u,label\n1,A\n2,b\n")
+    with pytest.warns(OwnDataWarning, match="labels 'A', 'a' of different files"):
+        read_own(str(tmp_path))

@@ -12,7 +12,7 @@ from fedcof.data.folders import one_part
 from fedcof.data.images import ImageSet
 from fedcof.data.left_out import LeftOut
 from fedcof.data.reading.folders import find_tables, split_source
-from fedcof.data.reading.own_data import OwnData, check_label_types
+from fedcof.data.reading.own_data import OwnData, check_label_types, warn_of_twins_among
 from fedcof.data.reading.reading import USUAL_NAMES, Reading, read_images, read_tables
 from fedcof.data.split import Split, TableSplit, hold_out, hold_out_features
 from fedcof.data.tables import FeatureTable
@@ -79,6 +79,7 @@ def read_tables_of_images(train: Sequence[Path], test: Sequence[Path] = ()) -> S
 
 def as_split(train: OwnData, test: OwnData) -> Split | TableSplit:
     """Return samples to train and to test on as sets of the same features and classes."""
+    warn_of_twins_among([train, test])
     first, second = as_sets([train, test.aligned_with(train)])
     return first, second  # type: ignore[return-value]  # aligned: both are of one type
 

@@ -235,7 +235,7 @@ def joined(parts: Sequence[OwnData]) -> OwnData:
     for part in parts[1:]:
         places = places + part.places
     names = [name for name in first.columns if all(name in part.columns for part in parts)]
-    _warn_of_twins_among(parts)
+    warn_of_twins_among(parts)
     return replace(
         first,
         data=_joined_data([part.data for part in parts]),
@@ -247,7 +247,7 @@ def joined(parts: Sequence[OwnData]) -> OwnData:
     )
 
 
-def _warn_of_twins_among(parts: Sequence[OwnData]) -> None:
+def warn_of_twins_among(parts: Sequence[OwnData]) -> None:
     """Warn of labels or clients that are near twins, but not in one file: there it was said."""
     for what, columns in (
         ("labels", [part.labels for part in parts]),
