@@ -465,6 +465,10 @@ REFUSED = {
         lambda p: csv(p, "label;u;v\na;1.234,5;1,5\nb;3,0;4,5\n"),
         "'u' holds numbers.*rows 0, 1 are '1.234,5'",
     ),
+    "numbers with a point beside some with a comma": (
+        lambda p: csv(p, "label;tags;u\na;1,2;1.5\nb;3,4;2.5\n"),
+        "column 'u' has numbers with a point, such as '1.5'",
+    ),
     "thousands, all of them": (
         lambda p: csv(p, 'u,v,label\n"1,234.5",1,a\n"3,000.0",2,b\n'),
         "'u' holds numbers.*rows 0, 1",
@@ -815,3 +819,9 @@ def test_a_path_that_leads_nowhere_is_said_and_an_empty_one_is_no_folder(tmp_pat
     assert own.data[0] == b""
     with pytest.raises(UnreadableImageError, match="there is no such file"):
         read_image(own.data[1])
+
+
+def test_a_date_with_points_is_no_number_in_a_file_with_decimal_commas(tmp_path):
+    source = csv(tmp_path, "label;visit;u\na;01.02.2020;1,5\nb;02.03.2021;2,5\n")
+    with pytest.warns(OwnDataWarning, match="not used as features: 'visit'"):
+        assert read(source).data.tolist() == [[1.5], [2.5]]

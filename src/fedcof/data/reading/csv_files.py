@@ -36,6 +36,7 @@ _WESTERN = "cp1252"
 _LONGEST_FIELD = 1 << 30
 _TRAILING = "\0"
 """Begins what columns behind the last name are called here."""
+_WITH_POINT = re.compile(r"\s*[-+]?\d+\.\d+\s*")
 _SEPARATOR = re.compile(rb"sep=(.)\r?\n", re.IGNORECASE)
 """The line by which Excel says what stands between fields."""
 
@@ -122,6 +123,7 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
     _check_header(path, names[:named])
     names[named:] = (f"{_TRAILING}{position}" for position in range(named, len(names)))
     texts = textual(names, label, client)
+    comma = _has_decimal_comma(data, delimiter)
     try:
         table = pa.csv.read_csv(
             io.BytesIO(data),
@@ -129,7 +131,7 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
             parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(texts, pa.string()),
-                decimal_point="," if _has_decimal_comma(data, delimiter) else ".",
+                decimal_point="," if comma else ".",
             ),
         )
     except pa.ArrowInvalid as error:
@@ -142,7 +144,27 @@ def _parse(path: Path, data: bytes, label: str, client: str) -> tuple[Any, list[
         if table.column(name).null_count < len(table):
             raise OwnDataError(f"{path}: column {names.index(name)} has no name; give it one")
         table = table.drop_columns([name])  # each line ends with delimiters
+    if comma:
+        _check_points(path, table, texts)
     return table, texts
+
+
+def _check_points(path: Path, table: Any, texts: Sequence[str]) -> None:
+    """Refuse a column of numbers with a point where others have a comma: one of them is no number.
+
+    Raises
+    ------
+    OwnDataError
+    """
+    for name in table.column_names:
+        if name in texts or table.schema.field(name).type != pyarrow().string():
+            continue
+        values = [value for value in table.column(name).to_pylist() if value and value.strip()]
+        if values and all(map(_WITH_POINT.fullmatch, values)):
+            raise OwnDataError(
+                f"{path}: column {name!r} has numbers with a point, such as {values[0]!r}, and "
+                "another column has numbers with a comma; write all alike"
+            )
 
 
 def _has_decimal_comma(data: bytes, delimiter: str) -> bool:
