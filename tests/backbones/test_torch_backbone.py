@@ -114,9 +114,9 @@ def test_random_weights_are_for_squeezenet():
 def test_random_weights_and_another_image_size_have_other_fingerprints():
     backbones = [
         network("squeezenet1.1"),
-        network("squeezenet1.1", size=64),
+        network("squeezenet1.1", preprocessing={"size": 64}),
         network("squeezenet1.1", pretrained=False),
-        network("squeezenet1.1", pretrained=False, size=64),
+        network("squeezenet1.1", pretrained=False, preprocessing={"size": 64}),
     ]
     assert len({backbone.fingerprint for backbone in backbones}) == 4
 
@@ -145,7 +145,7 @@ def test_an_unknown_name_is_refused_as_by_the_other_runtime():
 
 
 def test_trained_weights_do_not_change_the_fingerprint_of_what_they_were_trained_from():
-    backbone = network("squeezenet1.1", size=64)
+    backbone = network("squeezenet1.1", preprocessing={"size": 64})
     with torch.no_grad():
         backbone.module.conv1.weight.zero_()
-    assert network("squeezenet1.1", size=64).fingerprint == backbone.fingerprint
+    assert network("squeezenet1.1", preprocessing={"size": 64}).fingerprint == backbone.fingerprint

@@ -7,10 +7,12 @@ pytest.importorskip("skimage")
 pytest.importorskip("transformers")
 
 import json
+import pickle
 import sys
 from types import SimpleNamespace
 
 import numpy as np
+import safetensors.torch
 import skimage.data
 import torch
 from torch import nn
@@ -25,6 +27,7 @@ from transformers import (
 
 from fedcof import backbones
 from fedcof.backbones import Backbone, Preprocessing
+from fedcof.backbones.torch_backbone import network
 from fedcof.backbones.torch_export import export
 from fedcof.backbones.torch_networks import CHECKPOINTS, read_checkpoint, resnet18
 from fedcof.errors import BackboneError, NoWeightsError
@@ -373,5 +376,97 @@ def test_a_package_that_does_not_fit_this_torch_is_passed_over(monkeypatch, expo
 
 def test_a_squeezenet_of_another_layout_is_refused(weights):
     torch.save(TinyNet().state_dict(), weights / "squeezenet1.1.pth")
-    with pytest.raises(BackboneError, match="other weights of it are taken as an ONNX file"):
+    with pytest.raises(BackboneError, match="of another network"):
         backbones.get("squeezenet1.1")
+    (weights / "squeezenet1.1.pth").write_bytes(pickle.dumps([1]))
+    with pytest.raises(BackboneError, match="taken in torchvision's layout, or as an ONNX file"):
+        backbones.get("squeezenet1.1")
+
+
+def torchvision_squeezenet():
+    """SqueezeNet 1.1 as torchvision defines it, written out: its names and its forward pass."""
+
+    class Fire(nn.Module):
+        def __init__(self, channels, squeezed, expanded):
+            super().__init__()
+            self.squeeze = nn.Conv2d(channels, squeezed, 1)
+            self.expand1x1 = nn.Conv2d(squeezed, expanded, 1)
+            self.expand3x3 = nn.Conv2d(squeezed, expanded, 3, padding=1)
+
+        def forward(self, x):
+            x = self.squeeze(x).relu()
+            return torch.cat([self.expand1x1(x).relu(), self.expand3x3(x).relu()], 1)
+
+    def pool():
+        return nn.MaxPool2d(3, 2, ceil_mode=True)
+
+    net = nn.Module()
+    net.features = nn.Sequential(
+        nn.Conv2d(3, 64, 3, 2), nn.ReLU(), pool(),
+        Fire(64, 16, 64), Fire(128, 16, 64), pool(),
+        Fire(128, 32, 128), Fire(256, 32, 128), pool(),
+        Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256),
+    )  # fmt: skip
+    net.classifier = nn.Sequential(nn.Dropout(), nn.Conv2d(512, 10, 1))
+    return net.eval()
+
+
+@pytest.mark.parametrize("suffix", ["pth", "safetensors"])
+def test_a_squeezenet_in_torchvisions_layout_is_read_with_torchvisions_preprocessing(
+    suffix, tmp_path
+):
+    twin = seeded(torchvision_squeezenet)
+    path = tmp_path / f"mine.{suffix}"
+    save = torch.save if suffix == "pth" else safetensors.torch.save_file
+    save(twin.state_dict(), path)
+    found = network(f"squeezenet1.1@{path}")
+    images = torch.randn(2, 3, 224, 224)
+    with torch.no_grad():
+        expected = twin.features(images).mean(dim=(2, 3))
+        torch.testing.assert_close(found.module(images), expected, rtol=1e-4, atol=1e-5)
+    assert found.preprocessing == Preprocessing()
+    assert found.fingerprint == backbones.resolve(f"squeezenet1.1@{path}").fingerprint
+    assert found.fingerprint != backbones.resolve("squeezenet1.1@bundled").fingerprint
+
+
+def test_a_mobilenet_is_the_same_from_a_checkpoint_and_from_safetensors(tmp_path):
+    """A safetensors file has an order of its own, and weights are placed by torchvision's."""
+    state = read_checkpoint(backbones.BACKBONES["mobilenetv2"].package.path())
+    path = tmp_path / "mine.safetensors"
+    safetensors.torch.save_file({name: t.contiguous() for name, t in state.items()}, path)
+    images = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        found, expected = (
+            network(name, preprocessing={"size": 64}).module(images)
+            for name in (f"mobilenetv2@{path}", "mobilenetv2@bundled")
+        )
+    torch.testing.assert_close(found, expected)
+
+
+def test_torchvision_is_asked_for_its_first_weights_and_training_loads_the_same(monkeypatch):
+    asked = []
+
+    def mobilenet_v2(weights):
+        asked.append(weights)
+        return seeded(ZooNet)
+
+    zoo = SimpleNamespace(models=SimpleNamespace(mobilenet_v2=mobilenet_v2))
+    monkeypatch.setitem(sys.modules, "torchvision", zoo)
+    found = network("mobilenetv2@torchvision", preprocessing={"size": 16})
+    assert asked == ["IMAGENET1K_V1"]
+    resolved = backbones.resolve("mobilenetv2@torchvision", {"size": 16})
+    assert found.fingerprint == resolved.fingerprint
+    assert found.fingerprint != backbones.resolve("mobilenetv2", {"size": 16}).fingerprint
+    assert found.dim == 5
+
+
+def test_a_vit_takes_images_of_its_own_size_alone(weights):
+    save_transformers(weights / "vit-b-16", seeded(tiny_vit))
+    with pytest.raises(BackboneError, match="takes no images of 64 x 64 pixels"):
+        network("vit-b-16", preprocessing={"size": 64})
+
+
+def test_a_damaged_safetensors_file_is_named(tmp_path):
+    (tmp_path / "mine.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(BackboneError, match=r"mine\.safetensors is no safetensors file"):
+        network(f"resnet18@{tmp_path / 'mine.safetensors'}")

@@ -1,3 +1,5 @@
+import json
+
 from typer.testing import CliRunner
 
 from fedcof.backbones import BACKBONES
@@ -24,5 +26,17 @@ def test_weights_that_are_here_are_named_and_the_others_sources_are(tmp_path, mo
     output = fedcof_backbones_list()
     assert "here: squeezenet_weights.pkl" in output
     assert "here: vit-b-32.onnx" in output
-    assert "microsoft/resnet-18" in output
-    assert "google/vit-base-patch32" not in output
+    assert "transformers: needs the model microsoft/resnet-18" in output
+
+
+def test_the_papers_weights_are_said_for_programs(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
+    result = CliRunner().invoke(app, ["backbones", "list", "--json"])
+    listed = {entry["name"]: entry for entry in json.loads(result.output)}
+    assert listed["vit-b-16"]["paper"] == "timm"
+    [timm] = [place for place in listed["vit-b-16"]["weights"] if place["source"] == "timm"]
+    assert timm == {
+        "source": "timm",
+        "here": False,
+        "needs": "vit_base_patch16_224_in21k of timm",
+    }

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 
 import pytest
 from PIL import Image
@@ -13,7 +14,7 @@ from fedcof.installation import install_line
 
 pytestmark = pytest.mark.slow
 
-ARGUMENTS = ["federate", "--engine", "in-process", "--images", "200", "--clients", "5"]
+ARGUMENTS = ["federate", "--engine", "in-process", "--images", "200"]
 
 
 @pytest.fixture
@@ -21,9 +22,10 @@ def federate(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
     run_folder = tmp_path / "run"
 
-    def federate(*arguments):
+    def federate(*arguments, clients=5):
+        number = [] if clients is None else ["--clients", str(clients)]
         return CliRunner().invoke(
-            app, [*ARGUMENTS, "--out", str(run_folder), *arguments]
+            app, [*ARGUMENTS, *number, "--out", str(run_folder), *arguments]
         ), run_folder / "head.safetensors"
 
     return federate
@@ -54,11 +56,39 @@ def hospitals(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:skipped 1 of 9")
 def test_clients_may_be_those_that_a_column_names(federate, hospitals):
-    result, path = federate("--dataset", hospitals, "--partition", "hospital")
+    result, path = federate("--dataset", hospitals, "--partition", "hospital", clients=None)
     assert result.exit_code == 0, result.output
     provenance = fedcof.LinearHead.load(path).provenance
     assert (provenance.clients, provenance.samples) == (3, 8)
     assert "3 clients, by hospital" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--partition", "hospital"], "--clients is no setting of the partition hospital"),
+        (["--partition", "iid", "--alpha", "0.5"], "--alpha is no setting of the partition iid"),
+    ],
+)
+def test_a_setting_that_the_way_to_deal_lacks_is_refused(federate, hospitals, options, message):
+    result, _ = federate("--dataset", hospitals, *options)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("torchvision", "pip install torchvision"),
+        ("timm", "--weights of squeezenet1.1 are a file or from bundled"),
+        ("mine.pth", "mine.pth"),
+    ],
+)
+def test_weights_that_are_not_there_are_refused(federate, monkeypatch, weights, message):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    result, _ = federate("--weights", weights)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("partition", ["iid", "class-wise"])

@@ -211,3 +211,11 @@ def test_real_data_has_its_official_size_and_decodes(name, first):
     for images in (train, test):
         for row in (0, len(images) // 2, -1):
             assert read_image(images.images[row]).shape in ((32, 32, 3), (176, 176, 3))
+
+
+def test_images_of_inaturalist_are_cut_out_and_all_others_squashed():
+    declared = {name: datasets.preprocessing_of(name) for name in datasets.DATASETS}
+    assert declared.pop("inat-users-120k") == {"shorter_side": 299}
+    assert not any(declared.values())
+    assert datasets.preprocessing_of("inat-users-120k", 96) == {"shorter_side": 128, "size": 96}
+    assert datasets.preprocessing_of("folder:photos") == {}

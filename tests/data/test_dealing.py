@@ -83,3 +83,16 @@ def test_names_of_the_command_line():
 def test_name_that_there_is_not_is_refused_with_those_that_there_are():
     with pytest.raises(ValueError, match="'site'; there are dirichlet, class-wise, iid, user"):
         get_dealing("site", ["user"])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("user", {"clients": 4}, "clients is no setting of the partition user: the column user"),
+        ("user", {"alpha": 0.2}, "alpha is no setting of the partition user: the column user"),
+        ("iid", {"alpha": 0.2}, "alpha is no setting of the partition iid: it has clients"),
+    ],
+)
+def test_a_setting_that_a_way_to_deal_lacks_is_refused_and_not_ignored(name, settings, message):
+    with pytest.raises(SettingError, match=message):
+        get_dealing(name, ["user"], **settings)

@@ -169,3 +169,15 @@ def test_papers_number_is_not_shown_for_another_data_set():
     experiment = get_experiment("table_shrinkage").on("cifar100", None)
     rows = [setting.columns() for setting in experiment.settings()]
     assert not any(paper.find(row) for paper in experiment.paper for row in rows)
+
+
+def test_the_papers_weights_keep_the_papers_numbers_beside_them():
+    """Rows of named weights are kept apart by a column, not by the name of the backbone."""
+    chosen = get_experiment("table1").on("cifar100", "squeezenet1.1", "paper")
+    plain = get_experiment("table1").on("cifar100", "squeezenet1.1")
+    for named, setting in zip(chosen.settings(), plain.settings(), strict=True):
+        assert named.backbone == "squeezenet1.1@torchvision"
+        assert named.columns() == setting.columns() | {"weights": "torchvision"}
+        assert [p.find(named.columns()) for p in chosen.paper] == [
+            p.find(setting.columns()) for p in plain.paper
+        ]

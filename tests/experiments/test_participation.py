@@ -36,6 +36,13 @@ def test_last_round_is_the_single_round_exactly(method, dealt):
     assert sum(each.clients for each in rounds) == 20
 
 
+def test_every_training_free_round_is_told(dealt):
+    told = []
+    sent = collect(FedNCM(), dealt)
+    _, rounds = participate(FedNCM(), sent, dealt, participation=0.3, seed=5, on_round=told.append)
+    assert told == rounds
+
+
 def test_every_client_appears_once_and_at_most_the_share_a_round():
     rounds = appearances(100, 0.3, np.random.default_rng(0))
     assert sorted(client for fresh in rounds for client in fresh) == list(range(100))

@@ -18,7 +18,7 @@ from fedcof.training.local import Samples, Task, get_state, local_update
 def test_fine_tuning_trains_backbone_and_head():
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.uint8)
     labels = np.arange(4) % 2
-    backbone = network("squeezenet1.1", size=64)
+    backbone = network("squeezenet1.1", preprocessing={"size": 64})
     model = Classifier(backbone.module, random_head(512, labels, seed=0))
     start = get_state(model)
     samples = Samples(Images(images, backbone.preprocessing), torch.tensor(labels))

@@ -97,12 +97,13 @@ def test_fine_tuning_from_fedcof_beats_a_random_head_after_the_same_rounds():
     images = ImageSet(pixels.astype(np.uint8), labels, tuple("abcd"))
     test, partition = images, Partition(np.arange(32) % 4, tuple("wxyz"))
     settings = TrainingSettings(rounds=2, client_lr=1e-4, participation=0.5)
-    net = network("squeezenet1.1", size=64)
+    net = network("squeezenet1.1", preprocessing={"size": 64})
     dealt = deal_features(images, test, partition, net)
     fedcof, _, _ = training_free_rounds(FedCOF(), dealt, settings)
     ends = []
     for head in (fedcof, random_head(512, labels, seed=0)):
-        federation = on_images(images, test, partition, network("squeezenet1.1", size=64), head)
+        net = network("squeezenet1.1", preprocessing={"size": 64})
+        federation = on_images(images, test, partition, net, head)
         ends.append(federation.train(settings)[1][-1].accuracy)
     assert ends[0] > ends[1] + 0.2
 
@@ -112,7 +113,9 @@ def test_every_experiment_of_training_is_declared_with_sound_settings(name):
     experiment = get_experiment(name)
     settings = experiment.settings()
     labels = {setting.columns()["method"] for setting in settings}
-    assert {cell[-1] for paper in experiment.paper for cell in paper.cells} <= labels
+    for paper in experiment.paper:
+        method = paper.columns.index("method")
+        assert {cell[method] for cell in paper.cells} <= labels
     columns = [json.dumps(setting.columns(), sort_keys=True) for setting in settings]
     assert len(set(columns)) == len(columns)
 
@@ -377,11 +380,11 @@ def test_a_head_is_probed_on_a_backbone_that_is_an_onnx_model(train, tmp_path):
 
 
 def test_clients_of_training_are_dealt_by_any_scheme(train):
-    done = train("--start", "random", "--partition", "iid")
+    done = train("--start", "random", "--partition", "class-wise")
     assert done.exit_code == 0, done.output
     again = train("--start", "random")
     assert again.exit_code == 1
-    assert "'partition': 'iid'" in " ".join(again.output.split())
+    assert "'partition': 'class-wise'" in " ".join(again.output.split())
 
 
 def test_training_needs_no_flower(images_folder, tmp_path):

@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from dataclasses import replace
+
 import numpy as np
 
 from fedcof.backbones.torch_backbone import network
@@ -14,14 +16,19 @@ from fedcof.training.history import Round
 from fedcof.training.local import get_state
 from fedcof.training.trained import MODEL, TrainedModel, classifier, save_training
 
-NETWORK = {"name": "squeezenet1.1", "size": 64, "pretrained": False, "seed": 3}
+NETWORK = {
+    "name": "squeezenet1.1",
+    "preprocessing": {"size": 64},
+    "pretrained": False,
+    "seed": 3,
+}
 
 
 @pytest.fixture
 def model():
     head = random_head(512, ["cat", "dog"], seed=0)
     net = network(**NETWORK)
-    return TrainedModel(get_state(classifier(net, head)), head.classes, NETWORK)
+    return TrainedModel(get_state(classifier(net, head)), head.classes, NETWORK, net.fingerprint)
 
 
 def test_a_model_comes_back_as_it_was(model, tmp_path):
@@ -42,7 +49,7 @@ def test_a_model_predicts_by_what_was_trained(model):
     images = np.zeros((2, 8, 8, 3), np.uint8)
     for sign, label in ((1, "dog"), (-1, "cat")):
         bias_only["head.bias"] *= sign
-        changed = TrainedModel(bias_only, model.classes, NETWORK)
+        changed = TrainedModel(bias_only, model.classes, NETWORK, model.fingerprint)
         assert changed.predict(images).tolist() == [label, label]
 
 
@@ -100,3 +107,19 @@ def test_the_head_of_a_trained_network_is_not_that_of_the_network_before(model, 
     head = save_training(tmp_path, model.state, [], start, head="h", network=made_from)
     assert len(head.provenance.origin["backbone"]) == 16
     assert head.provenance.origin["window"] == "0:9"
+
+
+def test_a_model_is_not_put_upon_other_weights_than_it_was_trained_from(model):
+    other = replace(model, network=NETWORK | {"seed": 4})
+    with pytest.raises(TrainingError, match=r"trained from weights of squeezenet1\.1 with"):
+        other.predict(np.zeros((1, 8, 8, 3), np.uint8))
+
+
+def test_a_file_of_weights_is_found_from_another_folder(model, tmp_path, monkeypatch):
+    (tmp_path / "mine.pth").touch()
+    monkeypatch.chdir(tmp_path)
+    start = LinearHead(np.ones((len(model.classes), 3)), model.classes)
+    made_from = {"name": "resnet18@mine.pth"}
+    save_training(tmp_path, model.state, [], start, head="h", network=made_from)
+    [name] = TrainedModel.load(tmp_path / MODEL).network.values()
+    assert name == f"resnet18@{tmp_path / 'mine.pth'}"

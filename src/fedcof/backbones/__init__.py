@@ -6,11 +6,19 @@
 from fedcof.backbones.backbone import Backbone, get
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.backbones.registry import BACKBONES
-from fedcof.backbones.resolver import by_origin, resolve, sources, weights_folder
-from fedcof.backbones.sources import ResolvedBackbone
+from fedcof.backbones.resolver import (
+    by_origin,
+    resolve,
+    sources,
+    split_name,
+    weights_folder,
+    with_weights,
+)
+from fedcof.backbones.sources import NAMED_SOURCES, ResolvedBackbone
 
 __all__ = [
     "BACKBONES",
+    "NAMED_SOURCES",
     "Backbone",
     "Preprocessing",
     "ResolvedBackbone",
@@ -18,5 +26,7 @@ __all__ = [
     "get",
     "resolve",
     "sources",
+    "split_name",
     "weights_folder",
+    "with_weights",
 ]

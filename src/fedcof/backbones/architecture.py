@@ -41,6 +41,26 @@ class Package:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """A form in which a checkpoint may hold the weights of a network.
+
+    Parameters
+    ----------
+    torch_module : callable
+        From a checkpoint to the network in torch.
+    preprocessing : Preprocessing
+        How images are prepared for weights of this form.
+    onnx_model : callable, optional
+        From a checkpoint and the image size to a serialised ONNX model, without torch. Default:
+        the network in torch is exported.
+    """
+
+    torch_module: Callable[[Path], nn.Module]
+    preprocessing: Preprocessing = Preprocessing()  # noqa: RUF009 (it is frozen)
+    onnx_model: Callable[[Path, int], bytes] | None = None
+
+
+@dataclass(frozen=True)
 class Architecture:
     """A network up to its features, and where weights for it may be found.
 
@@ -49,28 +69,25 @@ class Architecture:
     name, title : str
     dim : int
         Length of a feature.
-    preprocessing : Preprocessing
-        How images are prepared for weights in a checkpoint; other sources have their own.
-    torch_module : callable, optional
-        From a checkpoint to the network in torch. Default: no checkpoint of it is read.
-    onnx_model : callable, optional
-        From a checkpoint and the image size to a serialised ONNX model, without torch. Default:
-        the network in torch is exported.
+    layout : callable, optional
+        From a checkpoint to its form. Default: no checkpoint is read.
     package : Package, optional
         Carries a checkpoint.
     transformers : str, optional
         A model id of Hugging Face ``transformers``.
     torchvision, timm : str, optional
         What the network is called in these packages.
+    paper : str, default ""
+        Where the paper's weights are from, one of `NAMED_SOURCES`. Empty: the paper has no numbers
+        with this network, or does not say.
     """
 
     name: str
     title: str
     dim: int
-    preprocessing: Preprocessing = Preprocessing()  # noqa: RUF009 (it is frozen)
-    torch_module: Callable[[Path], nn.Module] | None = None
-    onnx_model: Callable[[Path, int], bytes] | None = None
+    layout: Callable[[Path], Layout] | None = None
     package: Package | None = None
     transformers: str | None = None
     torchvision: str | None = None
     timm: str | None = None
+    paper: str = ""

@@ -2,11 +2,11 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import joblib
 import numpy as np
@@ -220,17 +220,19 @@ class Backbone:
         return int(output.shape[1])
 
 
-def get(name: str, device: Device = "auto") -> Backbone:
+def get(
+    name: str, device: Device = "auto", *, preprocessing: Mapping[str, Any] | None = None
+) -> Backbone:
     """Return a backbone with trained weights.
 
     Parameters
     ----------
-    name : str
-        As `resolve` takes it, whose errors are raised.
+    name, preprocessing
+        As `resolve` takes them, whose errors are raised.
     device : {"auto", "cpu", "cuda"}
         Where it runs; "auto" takes CUDA where ONNX Runtime has it.
     """
-    return Backbone.of(resolve(name), device)
+    return Backbone.of(resolve(name, preprocessing), device)
 
 
 def _session(model: bytes | Path, name: str, device: Device) -> onnxruntime.InferenceSession:

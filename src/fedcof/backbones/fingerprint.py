@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 from fedcof.backbones.preprocessing import Preprocessing
@@ -22,9 +23,14 @@ def fingerprint_of(preprocessing: Preprocessing, weights: bytes, architecture: s
     architecture : str, default ""
         Empty where the weights' file holds the architecture too, as an ONNX model does.
     """
-    return hashlib.sha256(
-        repr(preprocessing).encode() + architecture.encode() + weights
-    ).hexdigest()
+    # What is not set is not said: a new field leaves the fingerprints of before as they are.
+    said = ", ".join(
+        f"{field.name}={value!r}"
+        for field in fields(preprocessing)
+        if (value := getattr(preprocessing, field.name)) is not None
+    )
+    text = f"Preprocessing({said}){architecture}"
+    return hashlib.sha256(text.encode() + weights).hexdigest()
 
 
 def origin_of(fingerprint: str) -> dict[str, str]:

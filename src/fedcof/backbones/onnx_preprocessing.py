@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.errors import BackboneError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -183,8 +184,19 @@ def preprocessing_graph(preprocessing: Preprocessing, *, opset: int, ir_version:
     onnx.ModelProto
         From ``image``, RGB pixels of n images of one size, uint8 (n, height, width, 3), to
         ``input``, float32 (n, 3, size, size), equal to `Preprocessing.__call__` bit for bit.
+
+    Raises
+    ------
+    BackboneError
+        If the centre of the image is to be cut out.
     """
     from onnx import inliner, parser
+
+    if preprocessing.shorter_side is not None:
+        raise BackboneError(
+            f"the preprocessing cuts the centre out of images whose shorter side is resized to "
+            f"{preprocessing.shorter_side} pixels, which no exported model does"
+        )
 
     if preprocessing.resampling == "nearest":
         resize = _NEAREST

@@ -21,9 +21,9 @@ _RESAMPLING = {
 class Preprocessing:
     """From an RGB image of any size to the tensor that a network was trained on.
 
-    The image is resized to a square, its channels are put in the network's order, and every
-    channel becomes ``(value - mean) / scale``. The defaults are those of torchvision's ImageNet
-    models.
+    The image is resized to a square, or its centre is cut out; its channels are put in the
+    network's order, and every channel becomes ``(value - mean) / scale``. The defaults are those of
+    torchvision's ImageNet models, but that the whole image is taken.
 
     Parameters
     ----------
@@ -35,6 +35,9 @@ class Preprocessing:
         Order of the network's input channels.
     mean, scale : tuple of 3 floats
         Per channel, in the network's order, for pixel values from 0 to 255.
+    shorter_side : int, optional
+        Pixels that the shorter side is resized to, at least ``size``; then the centre is cut out.
+        Default: the whole image is squashed to the square.
 
     Raises
     ------
@@ -47,6 +50,7 @@ class Preprocessing:
     color_order: Literal["RGB", "BGR"] = "RGB"
     mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
     scale: tuple[float, float, float] = (58.395, 57.12, 57.375)
+    shorter_side: int | None = None
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -71,6 +75,11 @@ class Preprocessing:
             object.__setattr__(self, field, tuple(values.tolist()))
         if min(self.scale) <= 0:
             raise ValueError(f"Preprocessing.scale must be positive, not {self.scale!r}")
+        if self.shorter_side is not None and self.shorter_side < self.size:
+            raise ValueError(
+                f"Preprocessing.shorter_side must be at least size, {self.size} pixels, which are "
+                f"cut out of it, not {self.shorter_side}"
+            )
 
     def __call__(self, image: ImageArray) -> NDArray[np.float32]:
         """Prepare one image.
@@ -94,12 +103,7 @@ class Preprocessing:
                 f"expected an RGB image, a (height, width, 3) uint8 array, not a {image.shape} "
                 f"{image.dtype} array; fedcof.data.read_image makes one from any image"
             )
-        if image.shape[:2] != (self.size, self.size):
-            # Along the rows, then along the columns: in one step, which of the two comes first, and
-            # so how pixels are rounded, depends on the version of Pillow.
-            filter_ = _RESAMPLING[self.resampling]
-            rows = Image.fromarray(image).resize((self.size, len(image)), filter_)
-            image = np.asarray(rows.resize((self.size, self.size), filter_))
+        image = self._resize(image)
         if self.color_order == "BGR":
             image = image[:, :, ::-1]
         mean = np.asarray(self.mean, dtype=np.float32)[:, None, None]
@@ -108,3 +112,21 @@ class Preprocessing:
         np.subtract(image.transpose(2, 0, 1), mean, out=tensor)
         tensor *= inverse_scale
         return tensor
+
+    def _resize(self, image: ImageArray) -> ImageArray:
+        """Return the image, or its centre, at the network's size."""
+        height, width = image.shape[:2]
+        if self.shorter_side is None:
+            height = width = self.size
+        else:  # the longer side is cut off to a whole pixel, as torchvision's Resize does
+            shorter = min(height, width)
+            height, width = (side * self.shorter_side // shorter for side in (height, width))
+        if image.shape[:2] != (height, width):
+            # Along the rows, then along the columns: in one step, which of the two comes first, and
+            # so how pixels are rounded, depends on the version of Pillow.
+            filter_ = _RESAMPLING[self.resampling]
+            rows = Image.fromarray(image).resize((width, len(image)), filter_)
+            image = np.asarray(rows.resize((width, height), filter_))
+        # Half a pixel goes to the even one, as in torchvision's CenterCrop.
+        top, left = (round((side - self.size) / 2) for side in (height, width))
+        return image[top : top + self.size, left : left + self.size]

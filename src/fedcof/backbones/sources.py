@@ -6,12 +6,12 @@ Every kind is a function. `resolver` says in which order the places are tried.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedcof.backbones.architecture import Architecture, Package
 from fedcof.backbones.fingerprint import files_digest, fingerprint_of, model_digest, origin_of
@@ -54,6 +54,22 @@ class ResolvedBackbone:
     architecture: str = ""
     build: Callable[[], nn.Module] | None = None
     onnx: Path | Callable[[int], bytes] | None = None
+
+    def prepared(self, preprocessing: Mapping[str, Any]) -> ResolvedBackbone:
+        """Return the backbone with some fields of its preprocessing replaced.
+
+        Raises
+        ------
+        BackboneError
+            If no image can be prepared in this way.
+        """
+        if not preprocessing:
+            return self
+        try:
+            changed = replace(self.preprocessing, **preprocessing)
+        except (ValueError, TypeError) as error:
+            raise BackboneError(f"backbone {self.name}: {error}") from None
+        return replace(self, preprocessing=changed)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -108,12 +124,18 @@ class ResolvedBackbone:
         return export(self.module(), self.preprocessing, name=self.name)
 
 
+NAMED_SOURCES = ("bundled", "torchvision", "timm", "transformers")
+"""Where weights may be from besides a file: a package that carries them, or a library."""
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A place where weights of a backbone may be.
 
     Parameters
     ----------
+    name : str
+        One of `NAMED_SOURCES`, or "file".
     wanted : str
         What is needed there, for people.
     resolve : callable
@@ -126,6 +148,7 @@ class Source:
     trainable : bool, default True
     """
 
+    name: str
     wanted: str
     resolve: Callable[[], ResolvedBackbone]
     path: Path | None = None
@@ -154,7 +177,7 @@ def onnx_file(path: Path) -> Source:
         preprocessing = _read_preprocessing(path.with_suffix(".json"))
         return ResolvedBackbone(path.stem, wanted, preprocessing, weights, onnx=path)
 
-    return Source(wanted, resolve, path, trainable=False)
+    return Source("file", wanted, resolve, path, trainable=False)
 
 
 def _read_preprocessing(path: Path) -> Preprocessing:
@@ -166,37 +189,37 @@ def _read_preprocessing(path: Path) -> Preprocessing:
         raise BackboneError(f"{path} does not describe a Preprocessing: {error}") from None
 
 
-def checkpoint(architecture: Architecture, path: Path) -> Source:
-    """Return a file of weights in the format that the architecture reads."""
+def checkpoint(architecture: Architecture, path: Path, name: str = "file") -> Source:
+    """Return a file of weights in a layout that the architecture reads."""
     wanted = f"the checkpoint {path}"
 
     def resolve() -> ResolvedBackbone:
-        torch_module, onnx_model = architecture.torch_module, architecture.onnx_model
-        if torch_module is None or not path.is_file():
+        if architecture.layout is None or not path.is_file():
             raise NoWeightsError(wanted)
+        layout = architecture.layout(path)
         return ResolvedBackbone(
             architecture.name,
             wanted,
-            architecture.preprocessing,
+            layout.preprocessing,
             files_digest([path]),
             architecture=architecture.name,
-            build=partial(torch_module, path),
-            onnx=onnx_model and partial(onnx_model, path),
+            build=partial(layout.torch_module, path),
+            onnx=layout.onnx_model and partial(layout.onnx_model, path),
         )
 
-    return Source(wanted, resolve, path)
+    return Source(name, wanted, resolve, path)
 
 
 def packaged(architecture: Architecture, package: Package) -> Source:
     """Return a checkpoint that an installed package carries."""
     path = package.path()
     if path is not None and path.is_file():
-        return checkpoint(architecture, path)
+        return checkpoint(architecture, path, "bundled")
 
     def resolve() -> ResolvedBackbone:
         raise NoWeightsError(package.install)
 
-    return Source(package.install, resolve)
+    return Source("bundled", package.install, resolve)
 
 
 def transformers_folder(name: str, path: Path) -> Source:
@@ -209,7 +232,7 @@ def transformers_folder(name: str, path: Path) -> Source:
         with needing_packages(wanted):
             return _transformers_model(name, wanted, path)
 
-    return Source(wanted, resolve, path)
+    return Source("transformers", wanted, resolve, path)
 
 
 def transformers_hub(name: str, model_id: str) -> Source:
@@ -223,7 +246,7 @@ def transformers_hub(name: str, model_id: str) -> Source:
             folder = snapshot_download(model_id, allow_patterns=["*.json", "*.safetensors"])
             return _transformers_model(name, wanted, Path(folder))
 
-    return Source(wanted, resolve)
+    return Source("transformers", wanted, resolve)
 
 
 def _transformers_model(name: str, source: str, folder: Path) -> ResolvedBackbone:
@@ -263,7 +286,7 @@ def zoo(name: str, library: Literal["torchvision", "timm"], model: str) -> Sourc
                 build=lambda: module,
             )
 
-    return Source(wanted, resolve)
+    return Source(library, wanted, resolve)
 
 
 @contextmanager
@@ -272,8 +295,11 @@ def needing_packages(purpose: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        hint = "" if error.name in ("torchvision", "timm") else f": {install_line('torch')}"
-        raise NoWeightsError(f"{purpose}; that needs {error.name}, not installed{hint}") from error
+        zoo = error.name in ("torchvision", "timm")
+        line = f"pip install {error.name}" if zoo else install_line("torch")
+        raise NoWeightsError(
+            f"{purpose}; that needs {error.name}, not installed: {line}"
+        ) from error
     except (OSError, RuntimeError) as error:  # the latter from a torchvision of another torch
         reason = str(error).partition("\n")[0]
         raise NoWeightsError(f"{purpose}; that failed: {reason}") from error

@@ -121,6 +121,12 @@ def squeezenet_model(
     return serialized
 
 
+def is_pickle(path: Path) -> bool:
+    """Return whether a file is a bare pickle, as ``ndf`` has it; torch's checkpoints are not."""
+    with path.open("rb") as file:
+        return file.read(1) == pickle.PROTO
+
+
 def load_weights(path: Path) -> Weights:
     """Read a file of weights.
 
@@ -135,7 +141,7 @@ def load_weights(path: Path) -> Weights:
     except (pickle.UnpicklingError, KeyError, TypeError, ValueError) as error:
         raise BackboneError(
             f"{path} is no SqueezeNet 1.1 in the layout of the package ndf ({error}); other "
-            "weights of it are taken as an ONNX file"
+            "weights of it are taken in torchvision's layout, or as an ONNX file"
         ) from error
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -42,17 +44,19 @@ class TorchBackbone:
 
 
 def network(
-    name: str, *, size: int | None = None, pretrained: bool = True, seed: int = 0
+    name: str,
+    *,
+    preprocessing: Mapping[str, Any] | None = None,
+    pretrained: bool = True,
+    seed: int = 0,
 ) -> TorchBackbone:
     """Return a backbone that can be trained, with the weights that `fedcof.backbones.get` takes.
 
     Parameters
     ----------
-    name : str
-        As `fedcof.backbones.get` takes it.
-    size : int, optional
-        Height and width of SqueezeNet's images, 224 by default: it takes any, and fewer pixels are
-        faster and worse. Other networks take the images of their weights, whatever is given.
+    name, preprocessing
+        As `fedcof.backbones.get` takes them. ``{"size": 96}`` gives images of fewer pixels, which
+        are faster and worse; a ViT takes the size of its weights alone.
     pretrained : bool, default True
         False, for SqueezeNet only, draws random weights.
     seed : int, default 0
@@ -63,17 +67,22 @@ def network(
     NoWeightsError
         If there are no such weights.
     BackboneError
-        If they are an ONNX model, which cannot be trained, or of another network.
+        If they are an ONNX model, which cannot be trained, or of another network, or if it takes
+        no images of this size.
     ValueError
         If the name is unknown, or random weights are asked for another network.
     """
     resolved = _trainable(name) if pretrained else _random(name, seed)
-    if size is not None and name == _SQUEEZENET:
-        resolved = replace(resolved, preprocessing=replace(resolved.preprocessing, size=size))
+    resolved = resolved.prepared(preprocessing or {})
     module = resolved.module()
-    pixels = resolved.preprocessing.size
-    with torch.no_grad():
-        dim = module(torch.zeros(1, 3, pixels, pixels)).shape[1]
+    size = resolved.preprocessing.size
+    try:
+        with torch.no_grad():
+            dim = module(torch.zeros(1, 3, size, size)).shape[1]
+    except (ValueError, RuntimeError) as error:
+        raise BackboneError(
+            f"{resolved.source} takes no images of {size} x {size} pixels: {error}"
+        ) from error
     return TorchBackbone(module, dim, resolved.preprocessing, resolved.fingerprint)
 
 

@@ -41,13 +41,22 @@ class Pooled(nn.Module):
 
 
 def read_checkpoint(path: Path) -> State:
-    """Read the tensors of a torch checkpoint; nothing in it is run.
+    """Read the tensors of a checkpoint of torch, or a safetensors file; nothing in it is run.
 
     Raises
     ------
     BackboneError
         If it is no file of tensors.
     """
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            tensors: State = load_file(path)
+        except SafetensorError as error:
+            raise BackboneError(f"{path} is no safetensors file: {error}") from error
+        return tensors
     try:
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever it meets in a damaged file
@@ -57,6 +66,27 @@ def read_checkpoint(path: Path) -> State:
     if not isinstance(state, Mapping) or not all(isinstance(t, Tensor) for t in state.values()):
         raise BackboneError(f"{path} is no state_dict: expected a mapping of names to tensors")
     return state
+
+
+def squeezenet1_1(state: State) -> nn.Module:
+    """Return SqueezeNet 1.1 with weights of torchvision's names [1]_; a classifier is left out.
+
+    References
+    ----------
+    .. [1] Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters and <0.5MB
+       model size", 2016.
+    """
+    from fedcof.backbones.torch_squeezenet import SqueezeNet
+
+    places = {"features.0": "conv1"}
+    places |= {f"features.{n}": f"fire{i}" for i, n in enumerate((3, 4, 6, 7, 9, 10, 11, 12), 2)}
+    renamed = {}
+    for name, tensor in state.items():
+        if not name.startswith("classifier."):
+            place = ".".join(name.split(".")[:2])
+            layer = name[len(place) :].replace(".squeeze.", ".squeeze1x1.")
+            renamed[places.get(place, place) + layer] = tensor
+    return _fill(SqueezeNet(), renamed)
 
 
 def mobilenet_v2(state: State) -> nn.Module:
@@ -70,9 +100,21 @@ def mobilenet_v2(state: State) -> nn.Module:
 
     # torchvision pads and normalises in this way; the defaults are those of TensorFlow.
     model = MobileNetV2Model(MobileNetV2Config(tf_padding=False, layer_norm_eps=1e-5))
-    features = [tensor for name, tensor in state.items() if not name.startswith("classifier.")]
+    features = [
+        state[name] for name in sorted(state, key=_place) if not name.startswith("classifier.")
+    ]
     names = model.state_dict()
     return Pooled(_fill(model, dict(zip(names, features, strict=False))), first_token=False)
+
+
+_PARAMETERS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+
+
+def _place(name: str) -> tuple[list[int], int]:
+    """Return where a tensor stands in torchvision's order; a safetensors file has its own."""
+    *layers, parameter = name.split(".")
+    numbers = [int(layer) for layer in layers if layer.isdecimal()]
+    return numbers, _PARAMETERS.index(parameter) if parameter in _PARAMETERS else -1
 
 
 def resnet18(state: State) -> nn.Module:
@@ -124,6 +166,7 @@ def efficientnet_lite0(state: State) -> nn.Module:
 
 
 CHECKPOINTS: dict[str, Callable[[State], nn.Module]] = {
+    "squeezenet1.1": squeezenet1_1,
     "mobilenetv2": mobilenet_v2,
     "resnet18": resnet18,
     "efficientnet-lite0": efficientnet_lite0,
@@ -178,11 +221,18 @@ def transformers_preprocessing(folder: Path) -> Preprocessing:
     )
 
 
+TORCHVISION_WEIGHTS = "IMAGENET1K_V1"
+
+
 def from_torchvision(name: str) -> tuple[nn.Module, Preprocessing]:
-    """Return a network of torchvision, without its classifier, and its preprocessing."""
+    """Return a network of torchvision, without its classifier, and its preprocessing.
+
+    The weights are the first ones for ImageNet, those of most papers; ``DEFAULT`` of torchvision
+    may be newer ones, as it is for MobileNetV2.
+    """
     import torchvision
 
-    model = getattr(torchvision.models, name)(weights="DEFAULT")
+    model = getattr(torchvision.models, name)(weights=TORCHVISION_WEIGHTS)
     for head in ("classifier", "fc", "heads"):
         if hasattr(model, head):
             setattr(model, head, nn.Identity())

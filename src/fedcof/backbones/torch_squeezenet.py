@@ -27,7 +27,10 @@ class _Fire(nn.Module):
 
 
 class SqueezeNet(nn.Module):
-    """SqueezeNet 1.1 up to its 512 features, the twin of the ONNX backbone."""
+    """SqueezeNet 1.1 up to its 512 features, the twin of the ONNX backbone.
+
+    torchvision pools with ``ceil_mode``, Keras without; on 224 pixels the two are one.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import typer
 
 from fedcof.commands.shared import Json, print_table, say
+
+if TYPE_CHECKING:
+    from fedcof.backbones.sources import Source
 
 app = typer.Typer(
     no_args_is_help=True, help="Which backbones there are, and whether their weights are here."
@@ -13,27 +18,28 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(*, as_json: Json = False) -> None:
-    """List the backbones, and where the weights of each are found; nothing is fetched."""
+    """List the backbones, the paper's weights and where all are found; nothing is fetched."""
     from fedcof.backbones import BACKBONES, sources, weights_folder
 
-    rows = []
+    rows, document = [], []
     for backbone in BACKBONES.values():
         places = sources(backbone.name)
-        here = next((path for place in places if (path := place.here())), None)
-        elsewhere = [place.wanted for place in places if place.path is None]
-        wanted = "".join(f"\n- {place}" for place in elsewhere)
-        rows.append(
-            {
-                "name": backbone.name,
-                "dim": backbone.dim,
-                "weights": f"here: {here.name}"
-                if here
-                else f"not here; the first that can be had:{wanted}",
-            }
-        )
-    print_table(rows, as_json=as_json)
+        about = {"name": backbone.name, "dim": backbone.dim, "paper": backbone.paper or None}
+        rows.append({**about, "--weights, in order": "\n".join(map(_line, places))})
+        document.append({**about, "weights": [_entry(place) for place in places]})
+    print_table(rows, document=document, as_json=as_json)
     say(
-        f"your own: NAME.onnx, NAME.pth or the folder NAME of transformers in {weights_folder()}; "
-        "the first of these goes before all others, and an ONNX file cannot be trained",
+        f"Your own lie in {weights_folder()}, or --weights names the file. An ONNX file cannot be "
+        "trained. torchvision's are IMAGENET1K_V1.",
         as_json=as_json,
     )
+
+
+def _line(place: Source) -> str:
+    """Return where weights may be, whether they are here, and what they need."""
+    here = place.here()
+    return f"{place.name}: {f'here: {here.name}' if here else f'needs {place.wanted}'}"
+
+
+def _entry(place: Source) -> dict[str, Any]:
+    return {"source": place.name, "here": place.here() is not None, "needs": place.wanted}

@@ -150,12 +150,13 @@ def _features(data: OwnData, backbone: str) -> tuple[FeatureTable, LeftOut]:
 
 def _dealing(table: FeatureTable, partition: str, given: Mapping[str, Any]) -> Dealing:
     """Return how the samples are dealt: as asked, by their clients, or by Dirichlet mixes."""
-    from fedcof.data import get_dealing
+    from fedcof.data import dealings, get_dealing
 
     if not partition and _CLIENT in table.columns and not given:
         partition = _CLIENT
-    clients = given.get("clients", min(100, max(2, len(table) // _SAMPLES_A_CLIENT)))
-    return get_dealing(partition or "dirichlet", table.columns, **{**given, "clients": clients})
+    if not partition or partition in dealings():  # a scheme, which takes a number of clients
+        given = {"clients": min(100, max(2, len(table) // _SAMPLES_A_CLIENT)), **given}
+    return get_dealing(partition or "dirichlet", table.columns, **given)
 
 
 def _lines(table: Table) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from fedcof.commands.options import (
     MethodName,
     PartitionName,
     Seed,
+    Weights,
     dealing_settings,
     hyperparameters,
     method_with,
@@ -60,6 +61,7 @@ def federate(
     backbone: Annotated[
         str, typer.Option(help="Name of the backbone.", autocompletion=COMPLETIONS["backbones"])
     ] = "squeezenet1.1",
+    weights: Weights = "",
     partition: PartitionName = "dirichlet",
     seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,
@@ -79,13 +81,15 @@ def federate(
     plan: Given,
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
+    from fedcof.backbones import with_weights
     from fedcof.data import Reading, fashion_mnist, get_dealing
-    from fedcof.data.datasets import load
+    from fedcof.data.datasets import load, preprocessing_of
     from fedcof.experiments import evaluate
     from fedcof.progress import progress_bar
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters).seeded(seed)
+        backbone = with_weights(backbone, weights)
         if min_clients is not None:
             plan["min_clients"] = min_clients
         if engine == "simulation" and importlib.util.find_spec("flwr") is None:
@@ -97,7 +101,8 @@ def federate(
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
         scheme = get_dealing(names.client or partition, train.columns, **dealing)
-        dealt = deal_samples(train, test, backbone, scheme, seed=seed)
+        preprocessing = preprocessing_of(dataset)
+        dealt = deal_samples(train, test, backbone, scheme, seed=seed, preprocessing=preprocessing)
         path = out / "head.safetensors"
         holders = len(np.unique(dealt.partition.assignment))
         set_aside: dict[str, str] = {}

@@ -70,6 +70,13 @@ Data = Annotated[
     str | None, typer.Option(envvar="FEDCOF_DATA", help="Folder of the data sets, or 'hub'.")
 ]
 
+Weights = Annotated[
+    str,
+    typer.Option(
+        help="Where the backbone's weights are from: bundled, torchvision, timm, transformers, or "
+        "a file; paper for those of the paper. Default: the first that are found.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there already.")]
 MethodName = Annotated[
@@ -202,10 +209,10 @@ def reading_settings() -> dict[str, Declaration]:
 
 
 def dealing_settings() -> dict[str, Declaration]:
-    """Return the settings by which data is dealt to clients."""
-    from fedcof.data import Dirichlet
+    """Return the settings of all schemes by which data is dealt to clients."""
+    from fedcof.data.dealing import SCHEMES
 
-    return settings_of(Dirichlet)
+    return {name: known for scheme in SCHEMES for name, known in settings_of(scheme).items()}
 
 
 def hyperparameters(*, client: bool = False) -> dict[str, Declaration]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +16,7 @@ from fedcof.commands.options import (
     COMPLETIONS,
     Data,
     Given,
+    Weights,
     out_folder,
     reading_settings,
     with_settings,
@@ -30,6 +31,7 @@ from fedcof.commands.shared import (
     print_table,
     say,
 )
+from fedcof.errors import SettingError
 
 if TYPE_CHECKING:
     from fedcof.experiments import Experiment
@@ -60,6 +62,7 @@ def reproduce(
             autocompletion=COMPLETIONS["backbones"],
         ),
     ] = "",
+    weights: Weights = "",
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Number of seeds. Default: the paper's.")
     ] = None,
@@ -97,8 +100,12 @@ def reproduce(
             return
         _check_names(dataset, backbone)
         names = Reading(**reading)
-        once = is_features(dataset, names)
-        experiment = get_experiment(name).on(dataset or None, "" if once else backbone or None)
+        if is_features(dataset, names):
+            if weights:
+                raise SettingError("weights", f"are of a backbone; {dataset} has features")
+            experiment = get_experiment(name).on(dataset, "")
+        else:
+            experiment = get_experiment(name).on(dataset or None, backbone or None, weights)
         if rounds is not None:
             experiment = experiment.shortened(rounds)
         if device != "cpu":
@@ -106,12 +113,11 @@ def reproduce(
         results = Results(out)
         load = partial(load_features, data=data, reading=names)
         run(experiment, results, load, seeds=seeds, device=device)
-        wanted = {(s.dataset, s.backbone) for s in experiment.settings()}
+        wanted = {_place(setting.columns()) for setting in experiment.settings()}
         rows = [
             row
             for row in results.rows(experiment.name, experiment.short_rounds)
-            if (row.setting["dataset"], row.setting["backbone"]) in wanted
-            and (seeds is None or row.seed < seeds)
+            if _place(row.setting) in wanted and (seeds is None or row.seed < seeds)
         ]
         tables = by_place(experiment, rows)
         skipped = results.skipped(experiment.name, experiment.short_rounds)
@@ -135,7 +141,8 @@ def reproduce(
 
 
 def _list(as_json: bool) -> None:
-    """Print the experiments."""
+    """Print the experiments, and which data sets they take besides those declared."""
+    from fedcof.data.datasets import DATASETS
     from fedcof.experiments import EXPERIMENTS
 
     rows = [
@@ -148,6 +155,16 @@ def _list(as_json: bool) -> None:
     ]
     shown = [row | {"data sets": ", ".join(row["data sets"])} for row in rows]
     print_table(shown, document=rows, as_json=as_json)
+    say(
+        f"--dataset takes others as well: {', '.join(DATASETS)}; and your own as folder:PATH, "
+        "parquet:PATH or table:PATH. A column that an experiment deals by, such as user or domain, "
+        "has to be among theirs; one that trains a network needs images.",
+        as_json=as_json,
+    )
+
+
+def _place(columns: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(columns.get(name) for name in ("dataset", "backbone", "weights"))
 
 
 def _check_names(dataset: str, backbone: str) -> None:
@@ -157,8 +174,8 @@ def _check_names(dataset: str, backbone: str) -> None:
 
     if dataset and ":" not in dataset:
         datasets.describe(dataset)
-    if backbone and backbone not in backbones.BACKBONES:
-        backbones.get(backbone)
+    if backbone:
+        backbones.sources(backbone)
 
 
 def _as_json(table: Table) -> list[dict[str, Any]]:

@@ -215,6 +215,7 @@ def deal_samples(
     dealing: Dealing,
     *,
     seed: int,
+    preprocessing: Mapping[str, Any] | None = None,
 ) -> Dealt:
     """Return features, those to train on dealt to clients; the backbone makes them of images."""
     from fedcof.data import ByColumn, FeatureTable, extract_features
@@ -229,7 +230,7 @@ def deal_samples(
         from fedcof.backbones import get
         from fedcof.data.images import window_of
 
-        network = get(backbone)
+        network = get(backbone, preprocessing=preprocessing)
         window = window_of(images[0].images)
         origin = network.origin if window is None else {**network.origin, "window": str(window)}
         with progress_bar("Extracting features", sum(map(len, images)), unit="images") as advance:

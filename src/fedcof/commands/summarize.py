@@ -14,6 +14,7 @@ from fedcof.commands.options import (
     Given,
     MethodName,
     Seed,
+    Weights,
     hyperparameters,
     method_with,
     out_folder,
@@ -46,6 +47,7 @@ def summarize(
             help="Name of the backbone for images.", autocompletion=COMPLETIONS["backbones"]
         ),
     ] = ("squeezenet1.1"),
+    weights: Weights = "",
     seed: Seed = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
@@ -55,6 +57,7 @@ def summarize(
     hyperparameters: Given,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
+    from fedcof.backbones import with_weights
     from fedcof.client import Sender
     from fedcof.data import Reading, read
     from fedcof.federation.sources import extract
@@ -63,6 +66,7 @@ def summarize(
 
     with errors_for_people():
         sender = Sender(method_with(method, hyperparameters), seed)
+        backbone = with_weights(backbone, weights)
         own = read(source, Reading(**reading))
         for line in own.left_out.lines():
             note(line)

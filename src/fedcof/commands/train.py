@@ -15,6 +15,7 @@ from fedcof.commands.options import (
     Given,
     PartitionName,
     Seed,
+    Weights,
     dealing_settings,
     hyperparameters,
     method_with,
@@ -36,12 +37,15 @@ from fedcof.settings import settings_of
 from fedcof.training.settings import TrainingGoal, TrainingSettings
 
 if TYPE_CHECKING:
+    from fedcof.data import FeatureTable, ImageSet
     from fedcof.experiments import Dealt
     from fedcof.experiments.training import Federation
     from fedcof.heads import LinearHead
     from fedcof.methods import Method
     from fedcof.training import Round
     from fedcof.training.exchange import State
+
+    Samples = ImageSet | FeatureTable
 
 _HEAD = "head.safetensors"
 
@@ -75,9 +79,11 @@ def train(
             autocompletion=COMPLETIONS["backbones"],
         ),
     ] = "squeezenet1.1",
+    weights: Weights = "",
     image_size: Annotated[
-        int, typer.Option(min=32, help="Pixels of SqueezeNet's images in fine-tuning.")
-    ] = 224,
+        int | None,
+        typer.Option(min=32, help="Pixels of the images. Default: what the weights were made for."),
+    ] = None,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Random weights for SqueezeNet.")
     ] = False,
@@ -102,9 +108,10 @@ def train(
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
         check_device(device)
+        from fedcof.backbones import with_weights
         from fedcof.backbones.torch_backbone import network
         from fedcof.data import Reading, datasets, get_dealing
-        from fedcof.experiments.training import deal_features, on_images, probing, subset
+        from fedcof.experiments.training import deal_features, on_images, probing
         from fedcof.progress import progress_bar
         from fedcof.training import check_mode, chosen_server_lr
         from fedcof.training.prompts import PromptedViT
@@ -116,30 +123,34 @@ def train(
         training["server_lr"] = chosen_server_lr(training.get("server_lr"), strategy)
         settings = TrainingSettings(**training, seed=seed)
         check_mode(mode, strategy)
-        if from_scratch and mode != "finetune":
-            raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
+        if from_scratch:
+            _check_random(mode, weights)
+        backbone = with_weights(backbone, weights)
+        preprocessing = datasets.preprocessing_of(dataset, image_size)
         origin = _origin(start, hyperparameters, seed=seed, temperature=temperature)
         names = Reading(**reading)
         samples, test_samples = datasets.load(dataset, data, names)
         if classes is not None or per_class is not None:
-            kept = min(classes or len(samples.classes), len(samples.classes))
-            samples = subset(samples, kept, per_class or len(samples), seed=seed)
-            test_samples = subset(test_samples, kept, len(test_samples), seed=seed)
+            samples, test_samples = _part(samples, test_samples, classes, per_class, seed)
         scheme = get_dealing(names.client or partition, samples.columns, **dealing)
         network_options: dict[str, Any] | None = None
+        fingerprint = ""
         if mode == "probe":
-            dealt = deal_samples(samples, test_samples, backbone, scheme, seed=seed)
+            dealt = deal_samples(
+                samples, test_samples, backbone, scheme, seed=seed, preprocessing=preprocessing
+            )
             head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = probing(dealt, head)
         else:
             images, test_images = datasets.only_images(samples, test_samples)
             network_options = {
                 "name": backbone,
-                "size": image_size,
+                "preprocessing": preprocessing,
                 "pretrained": not from_scratch,
                 "seed": seed,
             }
             net = network(**network_options)
+            fingerprint = net.fingerprint
             if mode == "prompt":
                 PromptedViT(net)  # another network is refused before anything is computed
             dealt_images = scheme.deal(images.labels, images.columns, seed)
@@ -175,10 +186,20 @@ def train(
                 "backbone": backbone,
                 "image_size": image_size,
                 "start": start,
+                "hyperparameters": hyperparameters,
+                "temperature": temperature,
                 **scheme.columns(),
             },
         )
-        save_training(out, state, history, head, head=_HEAD, network=network_options)
+        save_training(
+            out,
+            state,
+            history,
+            head,
+            head=_HEAD,
+            network=network_options,
+            fingerprint=fingerprint,
+        )
         _show(f"{dataset}: {mode} from {start}, {strategy}", history, target, out, as_json)
 
 
@@ -193,6 +214,26 @@ def _show(title: str, history: list[Round], target: TrainingGoal, out: Path, as_
     if target.keep == "best":
         say(f"kept: round {kept.number}, accuracy {kept.accuracy:.1%}", as_json=as_json)
     say(f"saved in: {out}", as_json=as_json)
+
+
+def _check_random(mode: str, weights: str) -> None:
+    if mode != "finetune":
+        raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
+    if weights:
+        raise SettingError("weights", "are random with --from-scratch")
+
+
+def _part(
+    train: Samples, test: Samples, classes: int | None, per_class: int | None, seed: int
+) -> tuple[Samples, Samples]:
+    """Return the first classes of both sets, and some images of each to train on."""
+    from fedcof.experiments.training import subset
+
+    kept = min(classes or len(train.classes), len(train.classes))
+    return (
+        subset(train, kept, per_class or len(train), seed=seed),
+        subset(test, kept, len(test), seed=seed),
+    )
 
 
 def _origin(
@@ -233,8 +274,14 @@ def _start(
     if isinstance(origin, LinearHead):
         made_by = {**(origin.provenance.origin if origin.provenance else {}), **dealt.origin}
         return origin.with_provenance(origin=made_by), []
-    with progress_bar(f"Training-free rounds: {origin.name}", None, unit="rounds"):
-        head, rounds, summaries = training_free_rounds(origin, dealt, settings)
+    title = f"Training-free rounds: {origin.name}"
+    with progress_bar(title, None, unit="rounds") as advance:
+        head, rounds, summaries = training_free_rounds(
+            origin,
+            dealt,
+            settings,
+            on_round=lambda done: advance(1, f"{title}, {done.accuracy:.1%}"),
+        )
     return (with_temperature(head, summaries) if temperature else head), rounds
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data.partition import Partition, by_column, dirichlet, hsu_dirichlet, iid
-from fedcof.settings import check_settings, setting
+from fedcof.errors import SettingError
+from fedcof.settings import check_settings, setting, settings_of
 
 Columns = Mapping[str, NDArray[Any]]
 """What else a data set says of every sample, such as its user or domain."""
@@ -155,41 +156,53 @@ class Central(Dealing):
         return Partition(np.zeros(len(labels), dtype=np.int64), ("all",))
 
 
-def dealings(
-    columns: Iterable[str] = (), *, clients: int = 100, alpha: float = 0.1
-) -> dict[str, Dealing]:
+SCHEMES = (Dirichlet, ClassWise, Iid)
+"""The schemes that deal any data set; their settings are those of the command line."""
+
+
+def dealings(columns: Iterable[str] = (), **settings: Any) -> dict[str, Dealing]:
     """Return the ways to deal a data set by their names on the command line.
 
     Parameters
     ----------
     columns : iterable of str
         Those of the data set. Each is a way to deal by its own name, unless a scheme has the name.
-    clients : int, default 100
-        How many the schemes make.
-    alpha : float, default 0.1
-        The concentration of the Dirichlet distributions.
+    **settings
+        Each scheme takes those that it has, such as ``clients`` and ``alpha``.
     """
-    schemes = (Dirichlet(clients, alpha), ClassWise(clients, alpha), Iid(clients))
-    named: dict[str, Dealing] = {scheme.name: scheme for scheme in schemes}
+    named: dict[str, Dealing] = {
+        scheme.name: scheme(
+            **{key: settings[key] for key in settings_of(scheme) if key in settings}
+        )
+        for scheme in SCHEMES
+    }
     return named | {column: ByColumn(column) for column in columns if column not in named}
 
 
-def get_dealing(
-    name: str, columns: Iterable[str] = (), *, clients: int = 100, alpha: float = 0.1
-) -> Dealing:
+def get_dealing(name: str, columns: Iterable[str] = (), **settings: Any) -> Dealing:
     """Return the way to deal a data set that has a name on the command line; see `dealings`.
 
     Raises
     ------
     ValueError
         If there is none; those that there are are listed.
+    SettingError
+        If it has no such setting, or not with this value.
 
     Examples
     --------
     >>> get_dealing("user", ["user", "domain"])
     ByColumn(column='user')
     """
-    known = dealings(columns, clients=clients, alpha=alpha)
+    known = dealings(columns, **settings)
     if name not in known:
         raise ValueError(f"no partition is called {name!r}; there are {', '.join(known)}")
-    return known[name]
+    dealing = known[name]
+    for lacking in (key for key in settings if key not in settings_of(type(dealing))):
+        reason = (
+            f"the column {name} names the clients"
+            if isinstance(dealing, ByColumn)
+            else f"it has {', '.join(settings_of(type(dealing)))}"
+        )
+        raise SettingError(lacking, f"is no setting of the partition {name}: {reason}")
+    return dealing

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+from fedcof.backbones import split_name, with_weights
 from fedcof.data import Dealing
 from fedcof.training import Round
 
@@ -81,9 +82,11 @@ class Setting:
 
     def columns(self) -> dict[str, Any]:
         """Return the setting as columns of a row of results."""
+        backbone, weights = split_name(self.backbone)
         columns = {
             "dataset": self.dataset,
-            "backbone": self.backbone,
+            "backbone": backbone,
+            **({"weights": weights} if weights else {}),
             **self.dealing.columns(),
             **self.procedure.columns(),
         }
@@ -187,10 +190,16 @@ class Experiment:
         short = {} if self.short_rounds is None else {"short_rounds": self.short_rounds}
         return setting.columns() | short
 
-    def on(self, dataset: str | None, backbone: str | None) -> Experiment:
+    def on(self, dataset: str | None, backbone: str | None, weights: str = "") -> Experiment:
         """Return the experiment on one data set or backbone, be it the paper's or not.
 
-        A table of features is of no backbone: under the name "" it is run once.
+        Parameters
+        ----------
+        dataset, backbone : str or None
+            None for all of the experiment. A table of features is of no backbone: under the name ""
+            it is run once.
+        weights : str, default ""
+            Where those of every backbone are from, as `fedcof.backbones.with_weights` takes it.
         """
         grids = self.grids
         if dataset is not None:
@@ -198,6 +207,11 @@ class Experiment:
             grids = tuple(replace(grid, datasets=(dataset,)) for grid in grids)
         if backbone is not None:
             grids = tuple(replace(grid, backbones=(backbone,)) for grid in grids)
+        if weights:
+            grids = tuple(
+                replace(grid, backbones=tuple(with_weights(b, weights) for b in grid.backbones))
+                for grid in grids
+            )
         return replace(self, grids=grids)
 
     def shortened(self, rounds: int) -> Experiment:

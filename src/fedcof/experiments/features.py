@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from fedcof import backbones
 from fedcof.data import FeatureTable, ImageSet, Reading, datasets, extract_features
@@ -14,13 +16,15 @@ from fedcof.progress import progress_bar
 class FeatureSet:
     """A training and a test set of features, and the fingerprint of the backbone they are of.
 
-    Beside them stand the images of both, where there are any: what the backbone is trained on.
+    Beside them stand the images of both, where there are any: what the backbone is trained on; and
+    the fields of its preprocessing that are others for this data set.
     """
 
     train: FeatureTable
     test: FeatureTable
     fingerprint: str
     images: tuple[ImageSet, ImageSet] | None = None
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_features(dataset: str, reading: Reading = USUAL_NAMES) -> bool:
@@ -55,7 +59,8 @@ def load_features(
         return FeatureSet(first, second, "")
     assert isinstance(first, ImageSet)
     assert isinstance(second, ImageSet)
-    network = backbones.get(backbone)
+    preprocessing = datasets.preprocessing_of(dataset)
+    network = backbones.get(backbone, preprocessing=preprocessing)
 
     def extract(images: ImageSet, part: str) -> tuple[FeatureTable, ImageSet]:
         title = f"Features: {dataset}, {part}, {backbone}"
@@ -66,4 +71,6 @@ def load_features(
 
     train_features, train = extract(first, "train")
     test_features, test = extract(second, "test")
-    return FeatureSet(train_features, test_features, network.fingerprint[:12], (train, test))
+    return FeatureSet(
+        train_features, test_features, network.fingerprint[:12], (train, test), preprocessing
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,7 +32,13 @@ def appearances(clients: int, participation: float, rng: np.random.Generator) ->
 
 
 def participate(
-    method: Method[Any], collected: Collected, dealt: Dealt, *, participation: float, seed: int
+    method: Method[Any],
+    collected: Collected,
+    dealt: Dealt,
+    *,
+    participation: float,
+    seed: int,
+    on_round: Callable[[Round], None] = lambda _: None,
 ) -> tuple[LinearHead, list[Round]]:
     """Solve after every round from all clients seen so far.
 
@@ -50,6 +56,8 @@ def participate(
         The share of the clients that appear in a round.
     seed : int
         Draws the clients of the rounds.
+    on_round : callable
+        Called after every round.
 
     Returns
     -------
@@ -69,9 +77,9 @@ def participate(
             head = _solve_early(method, [summaries[client] for client in seen])
             accuracy = 0.0 if head is None else _score(head, dealt)
         formula_bytes, wire_bytes = sizes[seen].sum(axis=0).tolist()
-        rounds.append(
-            Round(number, "training-free", accuracy, formula_bytes, wire_bytes, len(fresh))
-        )
+        done = Round(number, "training-free", accuracy, formula_bytes, wire_bytes, len(fresh))
+        rounds.append(done)
+        on_round(done)
     return method.solve(summaries), rounds
 
 
@@ -109,7 +117,12 @@ class Participation(Procedure):
         method = self.method.seeded(clients.seed)
         collected = clients.collected(method)
         _, rounds = participate(
-            method, collected, clients.dealt, participation=self.participation, seed=clients.seed
+            method,
+            collected,
+            clients.dealt,
+            participation=self.participation,
+            seed=clients.seed,
+            on_round=execution.on_round,
         )
         return {
             "accuracy": rounds[-1].accuracy,

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def training_free_rounds(
-    method: Method[Any], dealt: Dealt, settings: TrainingSettings
+    method: Method[Any],
+    dealt: Dealt,
+    settings: TrainingSettings,
+    *,
+    on_round: Callable[[Round], None] = lambda _: None,
 ) -> tuple[LinearHead, list[Round], list[Summary]]:
     """Let clients appear round by round and send once, until all were seen (section 4.3).
 
@@ -37,6 +41,8 @@ def training_free_rounds(
     dealt : Dealt
     settings : TrainingSettings
         For its participation and its seed.
+    on_round : callable
+        Called after every round.
 
     Returns
     -------
@@ -48,7 +54,12 @@ def training_free_rounds(
     """
     collected = collect(method, dealt, seed=settings.seed)
     head, rounds = participate(
-        method, collected, dealt, participation=settings.participation, seed=settings.seed
+        method,
+        collected,
+        dealt,
+        participation=settings.participation,
+        seed=settings.seed,
+        on_round=on_round,
     )
     return head, rounds, collected.summaries
 

@@ -87,6 +87,7 @@ class Training(Procedure):
                 dealt,
                 participation=training.participation,
                 seed=seed,
+                on_round=execution.on_round,
             )
         _, history = self._federation(clients, head, execution.device).train(
             training, history=history, checkpoint=execution.checkpoint, on_round=execution.on_round
@@ -107,7 +108,12 @@ class Training(Procedure):
         source, dealt = clients.source, clients.dealt
         if source.data.images is None:
             raise ValueError("a table of features has no images, on which a network is trained")
-        backbone = network(source.backbone, pretrained=self.pretrained, seed=clients.seed)
+        backbone = network(
+            source.backbone,
+            preprocessing=source.data.preprocessing,
+            pretrained=self.pretrained,
+            seed=clients.seed,
+        )
         return on_images(
             *source.data.images,
             dealt.partition,

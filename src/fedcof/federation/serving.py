@@ -30,6 +30,7 @@ TEXTS = {
     "method": "fedcof",
     "classes": "",
     "backbone": "",
+    "weights": "",
     "data": "",
     "run-folder": "fedcof-run",
     "test-data": "",
@@ -82,11 +83,13 @@ class Settings:
         SettingError
             If a value is of another type or out of range, or a key is given in both spellings.
         """
+        from fedcof.backbones import with_weights  # slow, and only needed where a run is set up
+
         texts = TEXTS | {name: str(config[key]) for name, key in dashed_keys(config).items()}
         method = read_settings(METHODS.find(texts["method"]), config)
         job = Job(
             read_settings(Sender, config, method=method),
-            backbone=texts["backbone"],
+            backbone=with_weights(texts["backbone"], texts["weights"]),
             data=texts["data"],
             reading=read_settings(Reading, config),
         )

@@ -28,6 +28,7 @@ METHOD_TITLES = {
 COLUMN_TITLES = {
     "dataset": "data set",
     "backbone": "backbone",
+    "weights": "weights",
     "clients": "clients",
     "alpha": "α",
     "noise": "noise",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.backbones.fingerprint import origin_of
+from fedcof.backbones.resolver import absolute
 from fedcof.backbones.torch_backbone import TorchBackbone, network
 from fedcof.data import ImageSource
 from fedcof.errors import CorruptBytesError, TrainingError
@@ -69,15 +70,18 @@ class TrainedModel:
         What was trained.
     classes : ndarray of int or str, shape (classes,)
         The labels in the order of the head's rows.
-    network : mapping of str to str, int or bool
+    network : mapping of str to str, int, bool or mapping
         What it was trained from: the arguments of `fedcof.backbones.torch_backbone.network`. Of a
         fine-tuned network the architecture and the statistics of normalisation layers are taken
         from it, of a ViT with prompts all weights.
+    fingerprint : str
+        That of the backbone it was trained from.
     """
 
     state: State
     classes: NDArray[Any]
     network: Mapping[str, Any]
+    fingerprint: str
 
     def predict(
         self, images: Sequence[ImageSource] | NDArray[np.uint8], *, device: str = "cpu"
@@ -94,6 +98,8 @@ class TrainedModel:
         ------
         NoWeightsError
             If what it was trained from is not found here.
+        TrainingError
+            If other weights are found under its name.
         """
         inputs = Images(images, self._backbone.preprocessing)
         scores = outputs(self._classifier.to(device), inputs)
@@ -101,7 +107,15 @@ class TrainedModel:
 
     @cached_property
     def _backbone(self) -> TorchBackbone:
-        return network(**self.network)
+        found = network(**self.network)
+        if found.fingerprint != self.fingerprint:
+            raise TrainingError(
+                f"the model was trained from weights of {self.network['name']} with the "
+                f"fingerprint {self.fingerprint[:16]}; those found here have "
+                f"{found.fingerprint[:16]}: put the same weights where they were, see "
+                "`fedcof backbones list`"
+            )
+        return found
 
     @cached_property
     def _classifier(self) -> Classifier:
@@ -113,7 +127,12 @@ class TrainedModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a safetensors file that `load` reads."""
-        metadata = {"kind": _KIND, "classes": self.classes.tolist(), "network": dict(self.network)}
+        metadata = {
+            "kind": _KIND,
+            "classes": self.classes.tolist(),
+            "network": dict(self.network),
+            "fingerprint": self.fingerprint,
+        }
         write_atomically(Path(path), encode(self.state, metadata))
 
     @classmethod
@@ -133,7 +152,9 @@ class TrainedModel:
             raise TrainingError(f"{path} is not a whole model: {error}; train it again") from None
         if metadata.get("kind") != _KIND:
             raise TrainingError(f"{path} is not a model of fedcof but {metadata.get('kind')!r}")
-        return cls(state, np.asarray(metadata["classes"]), metadata["network"])
+        return cls(
+            state, np.asarray(metadata["classes"]), metadata["network"], metadata["fingerprint"]
+        )
 
 
 def save_training(
@@ -144,6 +165,7 @@ def save_training(
     *,
     head: str,
     network: Mapping[str, Any] | None = None,
+    fingerprint: str = "",
 ) -> LinearHead:
     """Write head, history and, where there is one, the network or the prompts; return the head.
 
@@ -158,6 +180,8 @@ def save_training(
         The name of the head's file.
     network : mapping, optional
         As `TrainedModel` has it. Default: the head alone was trained.
+    fingerprint : str, default ""
+        That of the network before it was trained.
     """
     origin = start.provenance.origin if start.provenance else {}
     if network is not None:
@@ -166,9 +190,7 @@ def save_training(
     trained = trained_head(state, start, rounds, origin)
     trained.save(folder / head)
     if network is not None:
-        name = str(network["name"])
-        if Path(name).is_dir():
-            name = str(Path(name).resolve())  # found from any folder later
-        TrainedModel(state, start.classes, {**network, "name": name}).save(folder / MODEL)
+        found_from_anywhere = {**network, "name": absolute(str(network["name"]))}
+        TrainedModel(state, start.classes, found_from_anywhere, fingerprint).save(folder / MODEL)
     save_history(rounds, folder / HISTORY)
     return trained

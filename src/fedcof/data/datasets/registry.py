@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class Dataset:
         Takes the images of this data set out of the hub's.
     packaged : callable, optional
         Returns a set that comes with fedcof.
+    preprocessing : mapping
+        Fields of `fedcof.backbones.Preprocessing`, for a network that takes 224 pixels, that the
+        authors' code has for this data set alone. Of all others it squashes the whole image to the
+        network's square; the paper does not say.
     """
 
     name: str
@@ -69,6 +74,7 @@ class Dataset:
     hub: Hub | None = None
     select: Callable[[ImageSet], ImageSet] = lambda images: images
     packaged: Callable[[], Split] | None = None
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
 
     def wanted(self, data: Path) -> list[Path]:
         """Return the files of which one has to be in a data folder."""
@@ -154,6 +160,7 @@ DATASETS: dict[str, Dataset] = {
             train=None,
             test=None,
             columns=("user",),
+            preprocessing={"shorter_side": 299},
         ),
         Dataset(
             "domainnet",
@@ -181,6 +188,24 @@ DATASETS: dict[str, Dataset] = {
         ),
     )
 }
+
+
+def preprocessing_of(name: str, size: int | None = None) -> dict[str, Any]:
+    """Return the fields of a backbone's preprocessing that are others for a data set.
+
+    Parameters
+    ----------
+    name : str
+        As `load` takes it; images of the user's own are prepared as the backbone has it.
+    size : int, optional
+        Pixels of the network's images. Default: those of the backbone.
+    """
+    wanted = dict(DATASETS[name].preprocessing) if name in DATASETS else {}
+    if size is not None:
+        if "shorter_side" in wanted:
+            wanted["shorter_side"] = round(wanted["shorter_side"] * size / 224)
+        wanted["size"] = size
+    return wanted
 
 
 def describe(name: str) -> Dataset:

@@ -167,7 +167,15 @@ class Training(AppTraining):
             on_round=on_round,
         )
         made_from = None if self.mode == "probe" else {"name": job.backbone}
-        return save_training(folder, state, rounds, head, head=HEAD, network=made_from), rounds
+        return save_training(
+            folder,
+            state,
+            rounds,
+            head,
+            head=HEAD,
+            network=made_from,
+            fingerprint=str(config.get("network", "")),
+        ), rounds
 
     def _evaluation(
         self, model: Classifier, preprocessing: Preprocessing | None, classes: NDArray[Any]
