@@ -32,7 +32,7 @@ def test_weights_that_are_here_are_named_and_the_others_sources_are(tmp_path, mo
 def test_the_papers_weights_are_said_for_programs(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOF_WEIGHTS", str(tmp_path))
     result = CliRunner().invoke(app, ["backbones", "list", "--json"])
-    listed = {entry["name"]: entry for entry in json.loads(result.output)}
+    listed = {entry["name"]: entry for entry in json.loads(result.stdout)}
     assert listed["vit-b-16"]["paper"] == "timm"
     [timm] = [place for place in listed["vit-b-16"]["weights"] if place["source"] == "timm"]
     assert timm == {
