@@ -180,7 +180,7 @@ def run_line(tmp_path_factory, patch, seen):
     patch.setenv("FEDCOF_WEIGHTS", str(weights))
     patch.setenv("FEDCOF_CACHE", str(tmp_path_factory.mktemp("cache")))
     images = tiny_images(40, 0), tiny_images(12, 1)
-    patch.setattr("fedcof.data.datasets.load", lambda name, data: images)
+    patch.setattr("fedcof.data.datasets.load", lambda name, data, reading: images)
     loaded = {}
 
     def load(dataset, backbone):
