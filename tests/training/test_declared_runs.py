@@ -175,8 +175,12 @@ def run_line(tmp_path_factory, patch, seen):
     weights = tmp_path_factory.mktemp("weights")
     save_tiny_networks(weights)
     squeezenet = BACKBONES["squeezenet1.1"]
-    smaller = replace(squeezenet.preprocessing, size=SIZE)
-    patch.setitem(BACKBONES, squeezenet.name, replace(squeezenet, preprocessing=smaller))
+
+    def smaller(path):
+        layout = squeezenet.layout(path)
+        return replace(layout, preprocessing=replace(layout.preprocessing, size=SIZE))
+
+    patch.setitem(BACKBONES, squeezenet.name, replace(squeezenet, layout=smaller))
     patch.setenv("FEDCOF_WEIGHTS", str(weights))
     patch.setenv("FEDCOF_CACHE", str(tmp_path_factory.mktemp("cache")))
     images = tiny_images(40, 0), tiny_images(12, 1)
