@@ -21,6 +21,12 @@ def test_the_bar_shows_what_is_done_how_much_and_how_fast():
     assert "images/s" in text
 
 
+def test_work_of_one_step_has_no_rate():
+    text = shown(10, [10])
+    assert "10/10" in text
+    assert "images/s" not in text
+
+
 def test_an_unknown_total_is_counted():
     assert "4/?" in shown(None, [4])
 

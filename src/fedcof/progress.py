@@ -24,7 +24,9 @@ class _RateColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        rate = "-" if speed is None else f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+        if speed is None:  # done in one step, as features that are there already are
+            return Text()
+        rate = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
         return Text(f"{rate} {self.unit}/s", style="progress.data.speed")
 
 

@@ -168,6 +168,12 @@ def test_features_are_taken_as_they_are():
     assert labels.tolist() == LABELS.tolist()
 
 
+def test_features_move_the_progress_bar_to_its_end():
+    steps = []
+    extract(FEATURES, LABELS, "", advance=steps.append)
+    assert sum(steps) == len(FEATURES)
+
+
 @pytest.fixture
 def images():
     return np.random.default_rng(0).integers(0, 256, (3, 28, 28)).astype(np.uint8)

@@ -22,7 +22,7 @@ app = typer.Typer(
 Name = Annotated[
     str,
     typer.Argument(
-        help="Name of the data set, or folder:PATH, or parquet:PATH.",
+        help="Name of the data set, or folder:PATH, or table:PATH.",
         autocompletion=COMPLETIONS["datasets"],
     ),
 ]

@@ -196,7 +196,7 @@ def _help(setting: Declaration) -> str:
     sentences = [setting.description]
     if setting.range:
         sentences.append(f"{setting.range.capitalize()}.")
-    if setting.default is not None:
+    if setting.default not in (None, ""):
         sentences.append(escape(f"[default: {setting.default}]"))
     return " ".join(sentences)
 

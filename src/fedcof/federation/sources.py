@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -110,13 +110,20 @@ class Extracted(NamedTuple):
     origin: Mapping[str, str]
 
 
-def extract(data: Data, labels: Any, backbone: str, **options: Any) -> Extracted:
+def extract(
+    data: Data,
+    labels: Any,
+    backbone: str,
+    *,
+    strict: bool = False,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> Extracted:
     """Return features and labels of a client, from images by way of the backbone.
 
-    Images that cannot be read are left out, with a warning; features are kept in the user's cache,
-    so a client that is asked again does not compute them again. The options are those of
-    `fedcof.data.extract_features`. A window of the pixels is part of the origin: summaries of
-    pictures in different windows are not solved together.
+    Images that cannot be read are left out, with a warning, or raise where `strict`; features are
+    kept in the user's cache, so a client that is asked again does not compute them again.
+    `advance` is told how many more samples are done, of features too. A window of the pixels is
+    part of the origin: summaries of pictures in different windows are not solved together.
 
     Raises
     ------
@@ -125,6 +132,7 @@ def extract(data: Data, labels: Any, backbone: str, **options: Any) -> Extracted
     """
     data = as_data(data)
     if are_features(data):
+        advance(len(data))
         return Extracted(data, as_labels(labels), {})
     if not backbone:
         raise SummaryError("no-backbone", "these are images: name a backbone")
@@ -134,7 +142,7 @@ def extract(data: Data, labels: Any, backbone: str, **options: Any) -> Extracted
     from fedcof.data.images import window_of
 
     network = _backbone(backbone)
-    found = extract_features(data, network, **options)
+    found = extract_features(data, network, strict=strict, advance=advance)
     window = window_of(data)
     made_by = network.origin if window is None else {**network.origin, "window": str(window)}
     return Extracted(found.features, as_labels(labels)[found.kept], made_by)
