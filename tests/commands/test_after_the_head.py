@@ -309,3 +309,17 @@ def test_columns_in_another_order_than_the_clients_are_refused_instead_of_swappe
     ordered = run("predict", tmp_path / "head.safetensors", tmp_path / "swapped.csv", *options)
     [row] = csv_of(ordered.stdout)
     assert row["label"] == "a"
+
+
+def test_what_is_read_is_not_written_over(folder):
+    head, table = folder / "head.safetensors", folder / "test.csv"
+    before = head.read_bytes(), table.read_bytes()
+    for arguments in (
+        ("predict", head, table, "--out", table),
+        ("predict", head, table, "--out", head),
+        ("export", head, "--onnx", head),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert "is read and would be lost" in result.output
+    assert (head.read_bytes(), table.read_bytes()) == before

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedcof import FedCOF, LinearHead
+from fedcof import Fed3R, FedCOF, LinearHead
 from fedcof.cli import app
 
 
@@ -209,3 +209,45 @@ def test_a_second_site_with_the_default_id_is_refused(tmp_path):
     refused = run("summarize", tmp_path / "1.npz", "--out", tmp_path)
     assert refused.exit_code == 1
     assert "site.summary is there already" in refused.output
+
+
+def test_a_file_that_cannot_be_opened_is_set_aside(sites, tmp_path):
+    folder = sites()
+    (folder / "folder.summary").mkdir()
+    (folder / "link.summary").symlink_to("nowhere")
+    result = run("solve", folder, "--out", tmp_path)
+    assert result.exit_code == 3, result.output
+    assert f"set aside {folder / 'folder.summary'}: " in result.output
+    assert f"set aside {folder / 'link.summary'}: " in result.output
+    inspected = run("inspect", folder, "--json")
+    assert inspected.exit_code == 1
+    assert len([row for row in json.loads(inspected.stdout) if "error" in row]) == 2
+
+
+def test_a_head_and_a_summary_for_another_method_are_set_aside(sites, tmp_path):
+    folder = sites()
+    run("solve", folder, "--out", tmp_path)
+    (tmp_path / "head.safetensors").rename(folder / "head.summary")
+    Fed3R().summarize(np.eye(8), np.arange(8), client_id="x").save(folder / "x.summary")
+    result = run("solve", folder, "--out", tmp_path)
+    assert result.exit_code == 3, result.output
+    assert "head.summary: a head" in result.output
+    assert "a summary of kind 'gram', but the method takes 'class-means'" in result.output
+
+
+def test_without_any_file_to_take_no_head_is_made(sites, tmp_path):
+    result = run("solve", sites(), "--method", "fed3r", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "no head is made: no file holds a summary that this method takes" in result.output
+    assert not (tmp_path / "head.safetensors").exists()
+
+
+def test_of_files_that_do_not_go_together_none_is_chosen_by_its_place(tmp_path):
+    for name, dim in {"a": 4, "b": 5}.items():
+        FedCOF().summarize(np.eye(dim), np.arange(dim), client_id=name).save(
+            tmp_path / f"{name}.summary"
+        )
+    result = run("solve", tmp_path, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "No majority of the files goes together" in result.output
+    assert not (tmp_path / "head.safetensors").exists()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedcof.commands.predict import BackboneName, HeadFile
+from fedcof.commands.predict import BackboneName, HeadFile, check_not_its_input
 from fedcof.commands.shared import errors_for_people, say
 from fedcof.errors import SettingError
 
@@ -37,6 +37,7 @@ def export(
     with errors_for_people():
         if features and backbone:
             raise SettingError("features", "is for a model without a backbone; leave one of them")
+        check_not_its_input("onnx", onnx, head)
         classifier = LinearHead.load(head)
         origin = classifier.provenance.origin if classifier.provenance else {}
         alone = features or not (backbone or origin.get("backbone"))

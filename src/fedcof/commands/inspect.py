@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcof.commands.shared import Json, errors_for_people, note, print_table
+from fedcof.commands.shared import Json, errors_for_people, note, print_table, reason_of
 from fedcof.errors import FedCOFError
 
 
@@ -27,8 +27,9 @@ def inspect(
         for path in summary_files(sources):
             try:
                 found.append({"file": path, **contents(path)})
-            except FedCOFError as error:
-                broken.append({"file": path, "error": str(error)})
+            except (FedCOFError, OSError) as error:
+                text = reason_of(error).removeprefix(f"{path}: ")
+                broken.append({"file": path, "error": text})
         rows = [_shown(known) for known in found]
         print_table(rows, document=[*found, *broken], as_json=as_json)
         if len(found) == 1 and not as_json and (counts := found[0].get("counts")):

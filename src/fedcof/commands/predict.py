@@ -14,6 +14,7 @@ import typer
 
 from fedcof.commands.options import Given, reading_settings, with_settings
 from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
+from fedcof.errors import SettingError
 
 if TYPE_CHECKING:
     from fedcof.data import OwnData
@@ -51,6 +52,7 @@ def predict(
     from fedcof.prediction import reading_for
 
     with errors_for_people():
+        check_not_its_input("out", out, head, source)
         classifier = LinearHead.load(head)
         data = read(source, reading_for(classifier, Reading(**reading)), labelled=False)
         unreadable = 0
@@ -71,6 +73,20 @@ def predict(
             say(f"{out}: {len(data) - unreadable:,} predictions")
         if unreadable or data.left_out.count:
             raise typer.Exit(EXIT_LEFT_OUT)
+
+
+def check_not_its_input(option: str, written: Path | None, *inputs: Path | str) -> None:
+    """Check that a file to write is none of those that are read.
+
+    Raises
+    ------
+    SettingError
+        If it is one.
+    """
+    if written is not None and written.exists():
+        for path in map(Path, inputs):
+            if path.exists() and path.samefile(written):
+                raise SettingError(option, f"is {path}, which is read and would be lost")
 
 
 def scores_of(head: LinearHead, data: OwnData, backbone: str) -> Iterator[Scored]:

@@ -182,7 +182,7 @@ def errors_for_people() -> Iterator[None]:
     try:
         yield
     except (FedCOFError, ValueError, OSError, ImportError) as error:
-        text = str(error)
+        text = reason_of(error)
         if isinstance(error, SettingError):
             text = f"--{error.name.replace('_', '-')} {error.reason}"
         error_console.print(Text.assemble(("error:", "bold red"), f" {text}"), soft_wrap=True)
@@ -190,6 +190,19 @@ def errors_for_people() -> Iterator[None]:
     except KeyboardInterrupt:
         note("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says; one of the file system without its number, the file first.
+
+    Examples
+    --------
+    >>> reason_of(FileNotFoundError(2, "No such file or directory", "head.safetensors"))
+    'head.safetensors: No such file or directory'
+    """
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def check_device(device: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,15 @@ from fedcof.commands.options import (
     out_folder,
     with_settings,
 )
-from fedcof.commands.shared import EXIT_LEFT_OUT, Json, errors_for_people, note, print_table, say
+from fedcof.commands.shared import (
+    EXIT_LEFT_OUT,
+    Json,
+    errors_for_people,
+    note,
+    print_table,
+    reason_of,
+    say,
+)
 from fedcof.errors import OddSiteWarning, SummaryError
 
 if TYPE_CHECKING:
@@ -64,10 +72,12 @@ def solve(
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters)
-        arrived = collect(sources)
+        arrived = collect(sources, chosen.summary_type)
         arrived.screen(accept or ())
         for line in arrived.lines():
             note(line)
+        if not arrived.summaries:
+            raise ValueError("no head is made: no file holds a summary that this method takes")
         if strict and arrived.set_aside:
             raise ValueError("no head is made, as --strict asks: something would be set aside")
         with warnings.catch_warnings():
@@ -133,7 +143,13 @@ class Arrived:
         if unknown := sorted(set(accepted) - known):
             names = ", ".join(map(repr, sorted(known)[:10]))
             raise ValueError(f"--accept {unknown[0]!r}: there is no such client; there are {names}")
-        self._set_aside(misfits(self.summaries))
+        misfit = misfits(self.summaries)
+        if 2 * len(misfit) >= len(self.summaries) > 0:
+            raise ValueError(
+                f"no head is made: {_reasons(misfit)}. No majority of the files goes together, so "
+                "which of them are wrong cannot be told: give only those that do"
+            )
+        self._set_aside(misfit)
         refused: dict[Path, str] = {}
         paths, unsure = list(self.summaries), False
         for site, odd in screen(self.summaries.values()):
@@ -161,8 +177,12 @@ class Arrived:
         return [*aside, *(f"warning: {odd}" for odd in self.odd)]
 
 
-def collect(sources: Sequence[Path]) -> Arrived:
-    """Read summaries from files and folders; a file that is no whole summary is set aside.
+def _reasons(of_files: Mapping[Path, str]) -> str:
+    return "; ".join(f"{path}: {reason}" for path, reason in of_files.items())
+
+
+def collect(sources: Sequence[Path], kind: type[Summary]) -> Arrived:
+    """Read the summaries of a kind from files and folders; any other file is set aside.
 
     Raises
     ------
@@ -176,11 +196,17 @@ def collect(sources: Sequence[Path]) -> Arrived:
     arrived = Arrived()
     contents: dict[Path, bytes] = {}
     for path in summary_files(sources):
-        data = path.read_bytes()
         try:
+            data = path.read_bytes()
             summary = from_bytes(data)
-        except SummaryError as error:
-            arrived.set_aside[path] = str(error)
+        except (SummaryError, OSError) as error:
+            arrived.set_aside[path] = reason_of(error)
+            continue
+        if not isinstance(summary, kind):
+            arrived.set_aside[path] = (
+                f"a summary of kind {summary.kind!r}, but the method takes {kind.kind!r}: give "
+                "the --method that the sites had"
+            )
             continue
         if twin := next((other for other, known in contents.items() if known == data), None):
             arrived.set_aside[path] = f"the same summary as {twin}"

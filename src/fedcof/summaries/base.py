@@ -355,6 +355,8 @@ def from_bytes(data: bytes) -> Summary:
     try:
         arrays, metadata = decode(data)
         schema, kind = metadata.get("schema"), str(metadata["kind"])
+        if kind.startswith("head"):
+            raise SummaryError("kind", "a head, which is made of summaries, and none itself")
         coding = str(metadata.get("coding", Float32.name))
         client_ids = tuple(metadata["client_ids"])
         if "classes" in metadata:
@@ -362,6 +364,8 @@ def from_bytes(data: bytes) -> Summary:
             if max(map(len, metadata["classes"]), default=0) > MAX_CLASS_NAME:
                 raise ValueError(f"a class has more than {MAX_CLASS_NAME} characters")
             arrays["classes"] = np.asarray(metadata["classes"])
+    except SummaryError:
+        raise
     except (CorruptBytesError, KeyError, TypeError, ValueError) as error:
         raise SummaryError("corrupt", f"not a whole summary: {error}; send it again") from None
     if schema != SCHEMA:
