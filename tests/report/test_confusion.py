@@ -38,3 +38,10 @@ def test_a_reliability_diagram_has_a_mark_for_every_bin_with_samples():
     found = calibration(np.array([[0.9, 0.1], [0.4, 0.6], [0.41, 0.59]]), np.array([0, 1, 0]))
     [marks] = reliability_diagram(found).axes[0].collections
     assert len(marks.get_offsets()) == (found.counts > 0).sum()
+
+
+def test_a_long_title_leaves_room_for_the_matrix():
+    figure = confusion_matrix_figure(np.eye(3, dtype=np.int64), "abc", title="folder/" * 60)
+    figure.canvas.draw()  # matplotlib warns where nothing is left of the axes
+    [axes, _] = figure.axes
+    assert axes.get_position().width > 0.3

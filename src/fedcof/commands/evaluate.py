@@ -73,7 +73,8 @@ def evaluate(
         shown = table_of(_numbers(found)), *_tables(found), *notes
         print_result({**vars(found), "notes": notes}, *shown, as_json=as_json)
         if out is not None:
-            for path in _write(out, found, f"{head} on {source}", figures):
+            title = f"{head.name} on {Path(source).name}"
+            for path in _write(out, found, title, figures):
                 say(f"saved: {path}", as_json=as_json)
         if unreadable or data.left_out.count:
             raise typer.Exit(EXIT_LEFT_OUT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ _NAMED = 120
 _INCHES = (2.6, 13.0)
 """The smallest and the largest side of the matrix."""
 _LONGEST_NAME = 24
+_LETTERS_AN_INCH = 8
+"""Of a title, so that a long one leaves room for the axes."""
 
 
 def confusion_matrix_figure(
@@ -59,7 +62,7 @@ def confusion_matrix_figure(
     axes.set_ylabel("true", color=INK)
     bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02, format=_percent())
     bar.set_label("share of the true class", color=INK)
-    _finish(axes, title)
+    _finish(figure, axes, title)
     return figure
 
 
@@ -81,7 +84,7 @@ def reliability_diagram(calibration: Calibration, *, title: str = "") -> Figure:
     axes.xaxis.set_major_formatter(_percent())
     axes.yaxis.set_major_formatter(_percent())
     figure.legend(loc="outside lower center", frameon=False, fontsize=9, labelcolor=INK)
-    _finish(axes, title)
+    _finish(figure, axes, title)
     return figure
 
 
@@ -96,9 +99,11 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[1 - half :]}"
 
 
-def _finish(axes: Axes, title: str) -> None:
+def _finish(figure: Figure, axes: Axes, title: str) -> None:
     axes.tick_params(colors=INK, length=2)
     for spine in axes.spines.values():
         spine.set_color(GRID)
     if title:
-        axes.set_title(title.replace("$", r"\$"), color=INK, fontsize=10, loc="left")
+        letters = int(_LETTERS_AN_INCH * figure.get_figwidth())
+        lines = wrap(title.replace("$", r"\$"), letters, max_lines=3, placeholder="…")
+        axes.set_title("\n".join(lines), color=INK, fontsize=10, loc="left")
