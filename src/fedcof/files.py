@@ -40,27 +40,28 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     Folders that it needs are made. A link stays one: what it points to is written.
     """
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _in_place_of(path) as temporary, temporary.open("xb") as file:
+        file.write(data)
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
     """Write a text file bit by bit, which is there only once the block has ended well."""
+    with (
+        _in_place_of(path) as temporary,
+        temporary.open("x", encoding="utf-8", newline="") as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _in_place_of(path: Path) -> Iterator[Path]:
+    """Yield the path of a file that takes the place of another once the block has ended well."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("x", encoding="utf-8", newline="") as file:
-            yield file
+        yield temporary
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ X = np.array([[0.0, 0.0], [2.0, 4.0], [7.0, 7.0]])
 """Two samples of class "a" and one of class "b"."""
 
 
-@pytest.mark.parametrize(
+each_kind = pytest.mark.parametrize(
     ("kind", "covariance"),
     [
         (ClassCovariances, [[2.0, 4.0], [4.0, 8.0]]),
@@ -21,6 +21,9 @@ X = np.array([[0.0, 0.0], [2.0, 4.0], [7.0, 7.0]])
         (ClassSphericalVariances, 5.0),
     ],
 )
+
+
+@each_kind
 def test_the_covariance_of_two_samples(kind, covariance):
     summary = kind.summarize(X, ["a", "a", "b"])
     assert summary.means.tolist() == [[1.0, 2.0], [7.0, 7.0]]
@@ -97,16 +100,9 @@ def test_merging_variances_keeps_the_means_of_every_client(kind):
     assert merged.rows_per_client.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ("kind", "within"),
-    [
-        (ClassCovariances, [[2.0, 4.0], [4.0, 8.0]]),
-        (ClassVariances, [2.0, 8.0]),
-        (ClassSphericalVariances, 5.0),
-    ],
-)
-def test_what_lies_within_the_clients_is_weighed_by_its_degrees_of_freedom(kind, within):
-    assert kind.summarize(X, ["a", "a", "b"]).within_clients().tolist() == within
+@each_kind
+def test_what_lies_within_the_clients_is_weighed_by_its_degrees_of_freedom(kind, covariance):
+    assert kind.summarize(X, ["a", "a", "b"]).within_clients().tolist() == covariance
 
 
 def test_the_covariance_as_a_matrix():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -194,7 +195,7 @@ def collect(sources: Sequence[Path], kind: type[Summary]) -> Arrived:
     from fedcof.summaries import from_bytes
 
     arrived = Arrived()
-    contents: dict[Path, bytes] = {}
+    by_content: dict[bytes, Path] = {}
     for path in summary_files(sources):
         try:
             data = path.read_bytes()
@@ -208,10 +209,10 @@ def collect(sources: Sequence[Path], kind: type[Summary]) -> Arrived:
                 "the --method that the sites had"
             )
             continue
-        if twin := next((other for other, known in contents.items() if known == data), None):
-            arrived.set_aside[path] = f"the same summary as {twin}"
+        first = by_content.setdefault(hashlib.sha256(data).digest(), path)
+        if first != path:
+            arrived.set_aside[path] = f"the same summary as {first}"
             continue
-        contents[path] = data
         arrived.summaries[path] = summary
     _check_one_file_a_client(arrived.summaries)
     return arrived

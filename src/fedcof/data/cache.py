@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.data.images import ImageSource, content_hash, image_name, read_image
+from fedcof.data.images import ImageSource, content_hash, image_fault, image_name, read_image
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 from fedcof.files import cache_folder, fetch, store
 
@@ -118,18 +118,18 @@ def stream_features(
         names = [image_name(source, start + i) for i, source in enumerate(shard)]
         path = folder / f"{_shard_hash(shard)}.npy"
         features = _load(path)
-        if features is None or _can_be_read_now(shard, features):
+        faults = {} if features is None else _faults(shard, features)
+        if features is None or not all(faults.values()):  # one of them can be read by now
             features = _compute(shard, names, backbone, advance)
             _save(path, features)
+            faults = _faults(shard, features)
         else:
             advance(len(shard))
-        readable = _readable(features)
-        faults = []
-        for i in np.flatnonzero(~readable):
-            faults.append(f"{names[i]}: {_fault(shard[i])}")
-            if strict:
-                raise UnreadableImageError(f"cannot read {faults[-1]}")
-        yield ImageFeatures(features[readable], start + np.flatnonzero(readable), tuple(faults))
+        skipped = tuple(f"{names[i]}: {fault}" for i, fault in faults.items())
+        if strict and skipped:
+            raise UnreadableImageError(f"cannot read {skipped[0]}")
+        kept = np.delete(np.arange(len(shard)), list(faults))
+        yield ImageFeatures(features[kept], start + kept, skipped)
         start += len(shard)
 
 
@@ -185,22 +185,10 @@ def _load(path: Path) -> NDArray[np.float32] | None:
     return None if content is None else np.load(io.BytesIO(content))
 
 
-def _readable(features: NDArray[np.float32]) -> NDArray[np.bool_]:
-    return np.asarray(~np.isnan(features).any(axis=1))
-
-
-def _can_be_read_now(shard: Sequence[ImageSource], features: NDArray[np.float32]) -> bool:
-    """Return whether an image could not be read when the features were made, and can be now."""
-    return any(not _fault(shard[i]) for i in np.flatnonzero(~_readable(features)).tolist())
-
-
-def _fault(source: ImageSource) -> str:
-    """Return why an image cannot be read, or an empty text."""
-    try:
-        read_image(source)
-    except UnreadableImageError as error:
-        return str(error)
-    return ""
+def _faults(shard: Sequence[ImageSource], features: NDArray[np.float32]) -> dict[int, str]:
+    """Return the images without features and why; an empty text if one can be read by now."""
+    unreadable = np.flatnonzero(np.isnan(features).any(axis=1)).tolist()
+    return {i: image_fault(shard[i]) for i in unreadable}
 
 
 def _report(skipped: Sequence[str], total: int) -> None:

@@ -304,6 +304,15 @@ def image_name(source: ImageSource, row: int) -> str:
     return str(source) if isinstance(source, str | os.PathLike) else f"image {row}"
 
 
+def image_fault(source: ImageSource) -> str:
+    """Return why an image cannot be read, or an empty text."""
+    try:
+        read_image(source)
+    except UnreadableImageError as error:
+        return str(error)
+    return ""
+
+
 def unreadable_images(
     images: Sequence[ImageSource] | NDArray[np.uint8],
     advance: Callable[[int], None] = lambda steps: None,
@@ -316,18 +325,10 @@ def unreadable_images(
     advance : callable
         Called with the number of images done since the last call.
     """
-
-    def fault(source: ImageSource) -> str:
-        try:
-            read_image(source)
-        except UnreadableImageError as error:
-            return str(error)
-        return ""
-
     faults: dict[int, str] = {}
     with ThreadPoolExecutor(joblib.cpu_count()) as pool:
         for start in range(0, len(images), _BATCH):
-            found = list(pool.map(fault, images[start : start + _BATCH]))
+            found = list(pool.map(image_fault, images[start : start + _BATCH]))
             faults |= {row: text for row, text in enumerate(found, start) if text}
             advance(len(found))
     return faults
