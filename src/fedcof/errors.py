@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+
+
+def first_of(names: Sequence[str], limit: int) -> str:
+    """Return names as a message has them: the first, and how many more there are.
+
+    Examples
+    --------
+    >>> first_of(["north", "south", "east"], limit=2)
+    'north, south and 1 more'
+    """
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class FedCOFError(Exception):

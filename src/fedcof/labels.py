@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError
+from fedcof.errors import SummaryError, first_of
 
 MAX_CLASS_NAME = 200
 """Characters of a class that is a string."""
@@ -94,9 +94,7 @@ def name_rows(rows: Sequence[int] | NDArray[np.integer[Any]]) -> str:
     >>> name_rows([3]), name_rows([0, 4])
     ('row 3', 'rows 0, 4')
     """
-    shown = ", ".join(str(int(row)) for row in rows[:_NAMED_ROWS])
-    more = len(rows) - _NAMED_ROWS
-    return f"row{'s' * (len(rows) > 1)} {shown}" + (f" and {more:,} more" if more > 0 else "")
+    return f"row{'s' * (len(rows) > 1)} {first_of([str(int(row)) for row in rows], _NAMED_ROWS)}"
 
 
 def without_masked(values: Any) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from fedcof.commands.shared import (
     say,
     table_of,
 )
+from fedcof.errors import first_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -150,10 +151,8 @@ def _notes(found: Evaluation) -> Iterator[str]:
         yield "the scores of this head are no probabilities, so there is no calibration"
 
 
-def _some(labels: Any, limit: int = 10) -> str:
-    names = [repr(label) for label in labels.tolist()]
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+def _some(labels: Any) -> str:
+    return first_of([repr(label) for label in labels.tolist()], limit=10)
 
 
 def _percent(share: float) -> str:

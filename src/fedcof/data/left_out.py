@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fedcof.errors import first_of
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -41,7 +43,7 @@ class LeftOut:
     def lines(self, limit: int = 3) -> list[str]:
         """Return a line for people for each reason, which names at most `limit` places."""
         return [
-            f"{len(places):,} {verb}, {reason}: {_some(places, limit)}"
+            f"{len(places):,} {verb}, {reason}: {first_of(places, limit)}"
             for verb, by_reason in (("left out", self.places), ("passed over", self.passed_over))
             for reason, places in by_reason.items()
         ]
@@ -66,8 +68,3 @@ def _joined(
         reason: tuple(dict.fromkeys((*first.get(reason, ()), *second.get(reason, ()))))
         for reason in reasons
     }
-
-
-def _some(places: tuple[str, ...], limit: int) -> str:
-    more = len(places) - limit
-    return ", ".join(places[:limit]) + (f" and {more:,} more" if more > 0 else "")

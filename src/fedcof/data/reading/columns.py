@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from unicodedata import normalize
 
 from fedcof.data.reading.table import Kind, Table, nameless
-from fedcof.errors import OwnDataError
+from fedcof.errors import OwnDataError, first_of
 
 LABELS = ("label", "labels", "fine_label", "class", "target", "targets", "wnid", "category")
 SHORT_LABELS = ("y",)
@@ -219,6 +219,4 @@ def _present(where: str, names: Sequence[str], name: str, option: str) -> str:
 
 
 def _list(names: Iterable[str]) -> str:
-    shown = list(map(repr, names))
-    more = len(shown) - _SHOWN
-    return ", ".join(shown[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return first_of(list(map(repr, names)), _SHOWN)

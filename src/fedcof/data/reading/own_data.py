@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedcof.data.images import Rows
 from fedcof.data.left_out import LeftOut
-from fedcof.errors import OwnDataError, OwnDataWarning
+from fedcof.errors import OwnDataError, OwnDataWarning, first_of
 from fedcof.labels import near_twins
 
 COLUMNS = "list of columns"
@@ -190,8 +190,7 @@ class OwnData:
                 raise OwnDataError(
                     f"{here} has other features than {there}: "
                     + " and ".join(
-                        f"{words} {', '.join(map(repr, names[:5]))}"
-                        + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+                        f"{words} {first_of(list(map(repr, names)), 5)}"
                         for words, names in (("it lacks", lacks), ("only it has", others))
                         if names
                     )

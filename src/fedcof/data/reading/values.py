@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.data.reading.columns import CLASS_NAMES, Roles, find_roles, says_which
 from fedcof.data.reading.own_data import Data, OwnData, Places, are_features
 from fedcof.data.reading.table import Table
-from fedcof.errors import OwnDataError, OwnDataWarning, SummaryError
+from fedcof.errors import OwnDataError, OwnDataWarning, SummaryError, first_of
 from fedcof.labels import as_client_ids, as_labels, name_rows, near_twins
 
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.0+)?")
@@ -496,8 +496,7 @@ def _say_unused(where: str, names: Sequence[str]) -> None:
 
 
 def _without_label(where: str, names: Sequence[str]) -> str:
-    text = f"{where} has no labels; it has {', '.join(map(repr, names[:12]))}"
-    text += f" and {len(names) - 12:,} more" if len(names) > 12 else ""
+    text = f"{where} has no labels; it has {first_of(list(map(repr, names)), 12)}"
     text += ". Name the column of the labels with --label"
     if any(map(_is_number, names)) and not all(name.isdecimal() for name in names):
         text += "; or is the line with the names of the columns missing?"
