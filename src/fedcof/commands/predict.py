@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,13 +55,14 @@ def predict(
         check_not_its_input("out", out, head, source)
         classifier = LinearHead.load(head)
         data = read(source, reading_for(classifier, Reading(**reading)), labelled=False)
+        known = _known(data)
         unreadable = 0
         with nullcontext(sys.stdout) if out is None else written_whole(out) as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([*_known(data), *_predicted(classifier)])
+            writer.writerow([*known, *_predicted(classifier)])
             for scored in scores_of(classifier, data, backbone):
                 unreadable += len(scored.unreadable)
-                writer.writerows(_lines(classifier, data, scored))
+                writer.writerows(_lines(classifier, list(known.values()), scored))
         for line in data.left_out.lines():
             note(line)
         if unreadable:
@@ -126,9 +127,8 @@ def _predicted(head: LinearHead) -> list[str]:
     return ["label", "score", "runner-up", "margin", *probability, "error"]
 
 
-def _lines(head: LinearHead, data: OwnData, scored: Scored) -> Iterator[list[Any]]:
+def _lines(head: LinearHead, known: Sequence[Any], scored: Scored) -> Iterator[list[Any]]:
     """Yield the cells of every row, in the order of the rows."""
-    known = list(_known(data).values())
     best = np.argsort(-scored.scores, axis=1, kind="stable")[:, :2]
     labels = head.classes.tolist()
     predicted: dict[int, list[Any]] = {

@@ -2,8 +2,7 @@
 
 A command prints lines with `say` and `note`, tables with `print_table` or `print_result`; none
 reads markup in what it prints, for names of clients, classes and files are other people's. It runs
-within
-`errors_for_people`, and ends with 0 where all was done, 1 where it was refused or failed,
+within `errors_for_people`, and ends with 0 where all was done, 1 where it was refused or failed,
 `EXIT_LEFT_OUT` where it was done but something was set aside, and 130 where it was stopped.
 """
 
