@@ -69,19 +69,16 @@ def contents(path: Path) -> dict[str, Any]:
             "origin": provenance.origin if provenance else {},
         }
     summary = load(path)
-    labels, counts = summary.classes.tolist(), summary.counts.tolist()
-    by_class = dict.fromkeys(sorted(set(labels)), 0)
-    for label, count in zip(labels, counts, strict=True):
-        by_class[label] += count
+    counts = summary.counts_by_class
     return {
         "kind": summary.kind,
         "coding": metadata.get("coding", Float32.name),
         "client_ids": summary.client_ids,
         "clients": len(summary.client_ids),
         "samples": summary.total,
-        "classes": list(by_class),
-        "counts": by_class,
-        "rows": len(labels),
+        "classes": list(counts),
+        "counts": counts,
+        "rows": len(summary.classes),
         "dim": summary.dim,
         "scale": summary.scale,
         "origin": summary.origin,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -258,15 +257,12 @@ def _check_one_file_a_client(summaries: dict[Path, Summary]) -> None:
 
 def _row(path: Path, summary: Summary) -> dict[str, Any]:
     """Return what is known of a file, as JSON has it."""
-    counts: Counter[int | str] = Counter()
-    for label, count in zip(summary.classes.tolist(), summary.counts.tolist(), strict=True):
-        counts[label] += count
     return {
         "client": ", ".join(summary.client_ids),
         "file": path,
         "samples": summary.total,
         "scale": summary.scale,
-        "counts": dict(sorted(counts.items())),
+        "counts": summary.counts_by_class,
     }
 
 

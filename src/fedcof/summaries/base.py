@@ -174,6 +174,15 @@ class Summary(ABC):
         """The length of a feature, d."""
 
     @property
+    def counts_by_class(self) -> dict[int | str, int]:
+        """The number of samples of every class, the classes in ascending order."""
+        labels, counts = self.classes.tolist(), self.counts.tolist()
+        by_class = dict.fromkeys(sorted(set(labels)), 0)
+        for label, count in zip(labels, counts, strict=True):
+            by_class[label] += count
+        return by_class
+
+    @property
     @abstractmethod
     def scale(self) -> float:
         """How large the features are: an upper bound in their unit, from the statistic."""
