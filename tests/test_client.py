@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from fedcof import FedCOF, FedNCM, SummaryError, from_bytes, merge
+from fedcof import Fed3R, FedCOF, FedCOFOracle, FedNCM, SummaryError, from_bytes, merge
 from fedcof.client import STEPS, Sender, Step
 from fedcof.errors import HeadError, SettingError
 from fedcof.heads import LinearHead
 from fedcof.settings import setting
+from fedcof.transforms import NO_TRANSFORM, PowerTransform, RandomFeatures, Standardize, chain
 
 FEATURES = np.arange(12.0).reshape(6, 2)
 LABELS = [0, 0, 1, 1, 2, 2]
@@ -52,6 +53,7 @@ def test_settings_are_all_that_a_client_must_know():
         "client_settings": {"means_per_class": 4},
         "seed": 5,
         "coding": "float32",
+        "transform": "none",
         "steps": [],
     }
     assert Sender.from_settings(sender.settings()) == Sender(FedCOF(means_per_class=4), seed=5)
@@ -166,3 +168,81 @@ def test_a_hyperparameter_of_numpy_travels_in_the_settings():
     assert Sender.from_settings(json.loads(json.dumps(settings))).method == FedCOF(
         means_per_class=2
     )
+
+
+class TestTransform:
+    transform = chain(PowerTransform(0.5), Standardize(), RandomFeatures(6))
+
+    def sent(self, client_id="a", transform=transform, features=FEATURES):
+        sender = Sender(FedCOF(), transform=transform)
+        return from_bytes(sender.send(features + len(client_id), LABELS, client_id=client_id).data)
+
+    def test_it_comes_before_the_method_and_what_is_sent_says_it(self):
+        summary = self.sent()
+        own = FedCOF().summarize(self.transform(FEATURES + 1), LABELS)
+        np.testing.assert_array_equal(summary.means, own.means.astype(np.float32))
+        bound = f"power:0.5+standardize+random-features:6:0:relu:{FEATURES.shape[1]}"
+        assert summary.origin == {"transform": bound}
+
+    def test_the_head_takes_features_as_they_are(self, tmp_path):
+        head = FedCOF().solve([self.sent(), self.sent("bb")])
+        assert (head.dim, head.weight.shape[1]) == (FEATURES.shape[1], 6)
+        assert str(head.transform) == head.provenance.origin["transform"]
+        scores = head.decision_function(FEATURES)
+        np.testing.assert_array_equal(scores, self.transform(FEATURES) @ head.weight.T)
+        head.save(tmp_path / "head")
+        again = LinearHead.load(tmp_path / "head")
+        assert again.transform == head.transform
+        np.testing.assert_array_equal(again.decision_function(FEATURES), scores)
+
+    def test_summaries_of_different_transforms_are_refused_together(self):
+        for other in (NO_TRANSFORM, PowerTransform(0.5)):
+            with pytest.raises(SummaryError, match="the features are not of one transform") as e:
+                FedNCM().solve([self.sent(transform=Standardize()), self.sent("bb", other)])
+            assert e.value.code == "transform"
+
+    def test_random_features_of_features_of_different_lengths_are_refused_together(self):
+        with pytest.raises(SummaryError, match="random-features:6:0:relu:1"):
+            FedNCM().solve([self.sent(), self.sent("bb", features=FEATURES[:, :1])])
+
+    def test_features_that_are_none_are_refused_before_they_are_transformed(self):
+        with pytest.raises(SummaryError, match="client 'a': features holds NaN"):
+            Sender(FedNCM(), transform=self.transform).send(
+                np.full((2, 3), np.nan), [0, 1], client_id="a"
+            )
+
+    def test_the_expected_bytes_are_those_of_what_is_sent(self):
+        for coding in ("float32", "float16", "int8", "int4"):
+            sender = Sender(FedCOF(), coding=coding, transform=self.transform)
+            sent = sender.send(FEATURES, LABELS, client_id="a", origin={"backbone": "ab"})
+            expected = sender.expected_bytes(
+                np.unique(LABELS), FEATURES.shape[1], client_id="a", origin={"backbone": "ab"}
+            )
+            assert expected == (sent.formula_bytes, sent.wire_bytes)
+
+    def test_it_travels_in_the_settings(self):
+        sender = Sender(FedCOF(), transform=self.transform, coding="means=int8")
+        assert sender.settings()["transform"] == "power:0.5+standardize+random-features:6:0:relu"
+        assert Sender.from_settings(sender.settings()) == sender
+
+
+@pytest.mark.parametrize("method", [FedNCM(), FedCOF(), Fed3R(), FedCOFOracle()])
+@pytest.mark.parametrize("coding", ["float16", "int8", "int4"])
+def test_any_method_in_any_coding(method, coding):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=60)
+    features = rng.normal(size=(60, 5)) + 4 * np.eye(2, 5)[labels]
+    sender = Sender(method, coding=coding)
+    parts = [
+        from_bytes(sender.send(features[k::3], labels[k::3], client_id=str(k)).data)
+        for k in range(3)
+    ]
+    assert method.solve(parts).score(features, labels) > 0.9
+
+
+def test_a_summary_says_its_coding_and_is_checked():
+    data = Sender(FedNCM(), coding="means=int4").send(FEATURES, LABELS).data
+    assert b'\\"coding\\": \\"means=int4\\"' in data
+    assert from_bytes(data).means.shape == (3, FEATURES.shape[1])
+    with pytest.raises(SummaryError, match="unknown coding 'meons=int4': no array is called 'meon"):
+        from_bytes(data.replace(b"means=int4", b"meons=int4"))

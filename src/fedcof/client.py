@@ -1,7 +1,7 @@
 """The one path from a client's features to the bytes that leave it.
 
-features and labels -> the method's summary -> steps -> coding -> bytes. One process, the files of
-``fedcof summarize`` and Flower's clients all send through `Sender.send`.
+features and labels -> transform -> the method's summary -> steps -> coding -> bytes. One process,
+the files of ``fedcof summarize`` and Flower's clients all send through `Sender.send`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.codings import CODINGS, Float32
+from fedcof.codings import parse_codings
+from fedcof.errors import SettingError, SummaryError, naming
 from fedcof.methods import Method, client_rng, get_method
 from fedcof.registry import Registry
 from fedcof.settings import check_settings, setting
 from fedcof.summaries import Summary
+from fedcof.summaries.base import TRANSFORM
+from fedcof.summaries.samples import check_samples
+from fedcof.transforms import NO_TRANSFORM, Transform, parse
+
+AUTO = "auto"
+"""The coding that the method says."""
 
 STEPS: Registry[type[Step]] = Registry("step")
 """Every step by its name."""
@@ -80,20 +87,26 @@ class Sender:
         Makes the summary.
     seed : int, default 0
         Seeds what the clients draw, each from the seed and its id.
-    coding : str, default "float32"
-        How the numbers travel; a key of `fedcof.codings.CODINGS`.
+    coding : str, default "auto"
+        How the numbers travel; a key of `fedcof.codings.CODINGS`, or one for each array, such as
+        ``means=int8,vectors=int4``. "auto" is what the method says, `Method.coding`.
+    transform : Transform, default NO_TRANSFORM
+        What is done to the features first; what is sent says it, and the head does it too.
     steps : tuple of Step, default ()
         What is done to a summary before it is encoded, in this order.
     """
 
     method: Method[Any]
     seed: int = setting(0, "Seeds what the clients draw, each from the seed and its id.", minimum=0)
-    coding: str = Float32.name
+    coding: str = setting(AUTO, "How the numbers travel: float32, float16, int8 or int4.")
+    transform: Transform = NO_TRANSFORM
     steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         check_settings(self)
-        CODINGS.find(self.coding)
+        if self.coding == AUTO:
+            object.__setattr__(self, "coding", self.method.coding)
+        parse_codings(self.coding, self.method.summary_type.axes)
 
     def send(
         self,
@@ -119,6 +132,10 @@ class Sender:
             If the data is not well-formed, or a value is too large for the coding.
         """
         rng = client_rng(self.seed, client_id)
+        if self.transform != NO_TRANSFORM:
+            with naming(client_id):
+                features, labels, bound = self._transformed(features, labels)
+            origin = {**origin, TRANSFORM: str(bound)}
         summary: Summary | None = self.method.summarize(
             features, labels, client_id=client_id, rng=rng
         )
@@ -130,6 +147,23 @@ class Sender:
             if summary is None:
                 return None
         return Sent(summary.to_bytes(self.coding), summary.formula_bytes)
+
+    def _transformed(
+        self, features: ArrayLike, labels: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[Any], Transform]:
+        """Return transformed features and labels, both checked, and the transform of their length.
+
+        Raises
+        ------
+        SummaryError
+            If they are not well-formed, or the transform takes features of another length.
+        """
+        array, coded = check_samples(features, labels)
+        try:
+            bound = self.transform.bound(array.shape[1])
+        except SettingError as error:
+            raise SummaryError(TRANSFORM, str(error)) from None
+        return bound(array), coded, bound
 
     def expected_bytes(
         self,
@@ -152,6 +186,9 @@ class Sender:
         client_id, origin
             As for `send`.
         """
+        if self.transform != NO_TRANSFORM:
+            origin = {**origin, TRANSFORM: str(self.transform.bound(dim))}
+            dim = self.transform.output_dim(dim)
         summary_type = self.method.summary_type
         return summary_type.encoded_size(
             classes,
@@ -168,6 +205,7 @@ class Sender:
             "client_settings": self.method.client_settings,
             "seed": self.seed,
             "coding": self.coding,
+            "transform": str(self.transform),
             "steps": [{"name": step.name, **asdict(step)} for step in self.steps],
         }
 
@@ -188,5 +226,6 @@ class Sender:
             method=get_method(settings["method"], **settings["client_settings"]),
             seed=int(settings["seed"]),
             coding=settings["coding"],
+            transform=parse(settings["transform"]),
             steps=tuple(steps),
         )

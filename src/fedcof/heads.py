@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import softmax
 
-from fedcof.errors import HeadError, SingularScatterWarning
+from fedcof.errors import HeadError, SettingError, SingularScatterWarning
 from fedcof.files import write_atomically
 from fedcof.labels import as_labels
 from fedcof.numerics import rounding
+from fedcof.transforms import NO_TRANSFORM, Transform, parse
 from fedcof.wire import decode, encode
 
 
@@ -109,11 +110,11 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class LinearHead:
-    """A linear classifier over the features of a frozen backbone.
+    """A linear classifier over the features of a frozen backbone, transformed perhaps.
 
     Parameters
     ----------
-    weight : ndarray of float, shape (classes, dim)
+    weight : ndarray of float, shape (classes, transform.output_dim(dim))
         One row a class.
     classes : ndarray of int or str, shape (classes,)
         The labels in ascending order.
@@ -124,6 +125,8 @@ class LinearHead:
     probabilistic : bool, default False
         Whether the softmax of the scores are probabilities, as after a logistic regression. The
         scores of a least-squares solution with rows of length 1 have an order and no scale.
+    transform : Transform, default NO_TRANSFORM
+        What is done to features before they meet the weight; the head takes them without it.
 
     Raises
     ------
@@ -136,6 +139,7 @@ class LinearHead:
     bias: NDArray[np.floating[Any]] | None = None
     provenance: Provenance | None = None
     probabilistic: bool = False
+    transform: Transform = NO_TRANSFORM
 
     def __post_init__(self) -> None:
         if self.weight.ndim != 2 or len(self.weight) != len(self.classes) or not self.weight.size:
@@ -147,11 +151,15 @@ class LinearHead:
             raise HeadError(f"a bias of shape {self.bias.shape} for {len(self.classes)} classes")
         if not all(np.isfinite(a).all() for a in (self.weight, self.bias) if a is not None):
             raise HeadError("the weight or the bias holds NaN or infinity")
+        try:
+            self.transform.input_dim(self.weight.shape[1])
+        except SettingError as error:
+            raise HeadError(str(error)) from None
 
     @property
     def dim(self) -> int:
-        """The length of a feature, d."""
-        return int(self.weight.shape[1])
+        """The length of a feature, d, before it is transformed."""
+        return self.transform.input_dim(self.weight.shape[1])
 
     def with_provenance(self, **changes: Any) -> LinearHead:
         """Return the head with some fields of its provenance changed."""
@@ -168,7 +176,7 @@ class LinearHead:
         array = np.asarray(features)
         if array.ndim != 2 or array.shape[1] != self.dim:
             raise HeadError(f"features of shape {array.shape}, this head takes (n, {self.dim})")
-        scores = np.asarray(array @ self.weight.T)
+        scores = np.asarray(self.transform(array) @ self.weight.T)
         if not np.isfinite(scores).all():
             row = np.flatnonzero(~np.isfinite(scores).all(axis=1))[0]
             raise HeadError(f"features hold NaN or infinity, first in row {row}; leave it out")
@@ -219,6 +227,8 @@ class LinearHead:
         metadata: dict[str, Any] = {"kind": _KIND, "classes": self.classes.tolist()}
         if self.probabilistic:
             metadata["probabilistic"] = True
+        if self.transform != NO_TRANSFORM:
+            metadata["transform"] = str(self.transform)
         if self.provenance is not None:
             metadata["provenance"] = asdict(self.provenance)
         return encode(arrays, metadata)
@@ -252,6 +262,7 @@ class LinearHead:
                 classes=np.asarray(metadata["classes"]),
                 provenance=Provenance(**provenance) if provenance else None,
                 probabilistic=bool(metadata.get("probabilistic", False)),
+                transform=parse(str(metadata.get("transform", NO_TRANSFORM))),
                 **arrays,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:

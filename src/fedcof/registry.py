@@ -1,4 +1,4 @@
-"""Things that go by a name: methods, codings, kinds of summaries, steps."""
+"""Things that go by a name: methods, transforms, codings, kinds of summaries, steps."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +30,15 @@ class Coding(ABC):
             CODINGS.add(cls.name, cls())
 
     @abstractmethod
-    def encode(self, array: NDArray[np.floating[Any]]) -> Parts:
+    def encode(self, array: NDArray[np.floating[Any]], *, centred: bool = False) -> Parts:
         """Return what travels in place of an array.
+
+        Parameters
+        ----------
+        array : ndarray of float
+        centred : bool, default False
+            Whether the rows are alike, such as means of one set of features, so that their
+            differences from a common centre are smaller than they are.
 
         Raises
         ------
@@ -50,5 +57,41 @@ class Coding(ABC):
         """
 
     @abstractmethod
-    def layout(self, shape: tuple[int, ...]) -> Parts:
+    def layout(self, shape: tuple[int, ...], *, centred: bool = False) -> Parts:
         """Return what `encode` would make of an array of this shape, without values or memory."""
+
+
+def parse_codings(text: str, names: Collection[str]) -> dict[str, str]:
+    """Return the name of the coding of every array.
+
+    Parameters
+    ----------
+    text : str
+        The name of one coding, for all arrays; or names of arrays each with a coding, such as
+        ``means=int8,vectors=int4``. An array that is not named travels in float32.
+    names : collection of str
+        The arrays.
+
+    Raises
+    ------
+    ValueError
+        If there is no such coding or no such array.
+
+    Examples
+    --------
+    >>> parse_codings("int8", ["means"])
+    {'means': 'int8'}
+    >>> parse_codings("vectors=int4", ["means", "vectors"])
+    {'means': 'float32', 'vectors': 'int4'}
+    """
+    if "=" not in text:
+        CODINGS.find(text)
+        return dict.fromkeys(names, text)
+    chosen = dict.fromkeys(names, "float32")
+    for part in text.split(","):
+        name, _, coding = part.partition("=")
+        if name not in chosen:
+            raise ValueError(f"no array is called {name!r}; there are {', '.join(sorted(names))}")
+        CODINGS.find(coding)
+        chosen[name] = coding
+    return chosen

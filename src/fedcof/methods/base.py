@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike, NDArray
 
+from fedcof.codings import Float32
 from fedcof.errors import OddSiteWarning, SettingError, SummaryError
 from fedcof.heads import LinearHead, Provenance
 from fedcof.registry import Registry
 from fedcof.screening import screen
 from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
-from fedcof.summaries.base import common_origin
+from fedcof.summaries.base import TRANSFORM, common_origin
 from fedcof.summaries.samples import Seed
+from fedcof.transforms import NO_TRANSFORM, Transform, parse
 
 S = TypeVar("S", bound=Summary)
 
@@ -60,6 +62,11 @@ class Method(ABC, Generic[S]):
     def rows_per_class(self) -> int:
         """The most rows that a client sends for one class; a summary with more is refused."""
         return 1
+
+    @property
+    def coding(self) -> str:
+        """How its summaries travel where nothing else is asked for."""
+        return Float32.name
 
     def sent_settings(self, parts: Sequence[S]) -> dict[str, Any]:
         """Return the hyperparameters that the summaries show: those with which clients made them.
@@ -123,15 +130,16 @@ class Method(ABC, Generic[S]):
         for _, odd in screen(parts) if len(parts) <= _SCREENED else ():
             warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
         head = self.fit(self.pool(parts))
+        origin = common_origin(parts)
         provenance = replace(
             head.provenance or Provenance(self.name),
             hyperparameters=asdict(self) | self.sent_settings(parts),
             clients=sum(len(part.client_ids) for part in parts),
             samples=sum(part.total for part in parts),
             formula_bytes=sum(part.formula_bytes for part in parts),
-            origin=common_origin(parts),
+            origin=origin,
         )
-        return replace(head, provenance=provenance)
+        return replace(head, provenance=provenance, transform=_transform_of(origin))
 
     @abstractmethod
     def pool(self, parts: Sequence[S]) -> Any:
@@ -150,6 +158,14 @@ class Method(ABC, Generic[S]):
     @abstractmethod
     def fit(self, pooled: Any) -> LinearHead:
         """Return the head from what `pool` gave."""
+
+
+def _transform_of(origin: Mapping[str, str]) -> Transform:
+    """Return what was done to the features of summaries, which say it in their origin."""
+    try:
+        return parse(origin.get(TRANSFORM, str(NO_TRANSFORM)))
+    except SettingError as error:
+        raise SummaryError(TRANSFORM, f"the features have a {error}") from None
 
 
 def check_two_classes(classes: NDArray[Any]) -> None:

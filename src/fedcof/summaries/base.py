@@ -28,11 +28,12 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.codings import CODINGS, Coding, Float32
+from fedcof.codings import CODINGS, Coding, Float32, parse_codings
 from fedcof.errors import CorruptBytesError, SummaryError, naming
 from fedcof.files import write_atomically
 from fedcof.labels import MAX_CLASS_NAME, as_labels
 from fedcof.registry import Registry
+from fedcof.transforms import NO_TRANSFORM
 from fedcof.wire import decode, encode, encoded_size
 
 SCHEMA = 1
@@ -43,6 +44,9 @@ _LARGEST_COUNT = 2**40
 
 _NAMED_IN_ERROR = 5
 """Clients that an error names; of the others it gives the number."""
+
+TRANSFORM = "transform"
+"""The name in an origin under which the text of the transform stands."""
 
 _MAX_FINGERPRINTS = 8
 _MAX_FINGERPRINT = 200
@@ -98,6 +102,8 @@ class Summary(ABC):
     ``rows`` and ``clients`` are as long as there are rows and clients; every other axis has one
     length at all clients.
     """
+    centred: ClassVar[frozenset[str]] = frozenset()
+    """The arrays whose rows are alike, such as means: a coding may send their differences."""
 
     summarize: ClassVar[Callable[..., Any]]
     """A class method, ``summarize(features, labels, *, client_id="", rng=None, **settings)``, that
@@ -251,18 +257,25 @@ class Summary(ABC):
     def to_bytes(self, coding: str = Float32.name) -> bytes:
         """Return the summary as it goes over the wire: safetensors, the statistic in a coding.
 
+        Parameters
+        ----------
+        coding : str, default "float32"
+            Of all arrays, or of each by its name, such as ``means=int8,vectors=int4``; see
+            `fedcof.codings.parse_codings`.
+
         Raises
         ------
         SummaryError
             If a value is too large for the coding.
+        ValueError
+            If there is no such coding or array.
         """
         packed: dict[str, NDArray[Any]] = {}
         if len(self.client_ids) > 1:
             packed["rows_per_client"] = self.rows_per_client
-        chosen = CODINGS.find(coding)
-        for name in self.axes:
+        for name, chosen in parse_codings(coding, self.axes).items():
             try:
-                parts = chosen.encode(getattr(self, name))
+                parts = CODINGS[chosen].encode(getattr(self, name), centred=name in self.centred)
             except OverflowError as error:
                 raise SummaryError(
                     "overflow",
@@ -270,7 +283,7 @@ class Summary(ABC):
                     client_id=self.client_ids[0],
                 ) from None
             packed |= {name + suffix: part for suffix, part in parts.items()}
-        envelope = _Envelope(self.kind, self.client_ids, self.origin, chosen)
+        envelope = _Envelope(self.kind, self.client_ids, self.origin, coding)
         return encode(*envelope.pack(packed, self.classes, self.counts))
 
     @classmethod
@@ -306,13 +319,14 @@ class Summary(ABC):
                 "hyperparameter is named after: override expected_lengths"
             )
         shapes = {name: tuple(known[axis] for axis in axes) for name, axes in cls.axes.items()}
-        chosen = CODINGS.find(coding)
         packed = {
             name + suffix: part
-            for name, shape in shapes.items()
-            for suffix, part in chosen.layout(shape).items()
+            for name, chosen in parse_codings(coding, shapes).items()
+            for suffix, part in CODINGS[chosen]
+            .layout(shapes[name], centred=name in cls.centred)
+            .items()
         }
-        envelope = _Envelope(cls.kind, (client_id,), origin, chosen)
+        envelope = _Envelope(cls.kind, (client_id,), origin, coding)
         counts = np.broadcast_to(np.int64(1), len(classes))
         formula_bytes = 4 * sum(prod(shape) for shape in shapes.values())
         return formula_bytes, encoded_size(*envelope.pack(packed, classes, counts))
@@ -329,7 +343,7 @@ class _Envelope:
     kind: str
     client_ids: tuple[str, ...]
     origin: Mapping[str, str]
-    coding: Coding
+    coding: str
 
     def pack(
         self,
@@ -345,8 +359,8 @@ class _Envelope:
         }
         if self.origin:
             metadata["origin"] = dict(self.origin)
-        if self.coding.name != Float32.name:
-            metadata["coding"] = self.coding.name
+        if self.coding != Float32.name:
+            metadata["coding"] = self.coding
         if classes.dtype.kind == "U":
             return arrays | {"counts": counts}, metadata | {"classes": classes.tolist()}
         return arrays | {"counts": counts, "classes": classes}, metadata
@@ -381,14 +395,16 @@ def from_bytes(data: bytes) -> Summary:
         raise SummaryError("schema", f"the summary has schema {schema}, this fedcof reads {SCHEMA}")
     if not _KINDS.knows(kind):
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
-    if not CODINGS.knows(coding):
-        raise SummaryError("coding", f"unknown coding {coding!r}; known are {sorted(CODINGS)}")
+    try:
+        codings = parse_codings(coding, _KINDS[kind].axes)
+    except ValueError as error:
+        raise SummaryError("coding", f"unknown coding {coding!r}: {error}") from None
     statistics = {}
-    for name in _KINDS[kind].axes:
+    for name, chosen in codings.items():
         parts = {key: arrays[key] for key in arrays if key.partition(".")[0] == name}
         if parts:
             with naming(client_ids[0] if client_ids else ""):
-                statistics[name] = _decode(name, parts, CODINGS[coding])
+                statistics[name] = _decode(name, parts, CODINGS[chosen])
     others = {
         key: array for key, array in arrays.items() if key.partition(".")[0] not in statistics
     }
@@ -491,7 +507,8 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
 def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
     """Return what made the features of several summaries.
 
-    A summary that does not say what made its features goes with any.
+    A summary that does not say what made its features goes with any. One that does not say how they
+    were transformed has features that were not.
 
     Raises
     ------
@@ -500,7 +517,7 @@ def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
     """
     clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for part in parts:
-        for item in part.origin.items():
+        for item in {TRANSFORM: str(NO_TRANSFORM), **part.origin}.items():
             clients[item].extend(part.client_ids)
     origin: dict[str, str] = {}
     for (name, fingerprint), client_ids in clients.items():
@@ -512,6 +529,8 @@ def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
                 f"{name}, or solve them apart",
             )
         origin[name] = fingerprint
+    if origin.get(TRANSFORM) == str(NO_TRANSFORM):
+        del origin[TRANSFORM]
     return origin
 
 

@@ -29,6 +29,7 @@ class ClassMeans(ClientRows):
 
     kind: ClassVar[str] = "class-means"
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"means": ("rows", "dim")}
+    centred: ClassVar[frozenset[str]] = frozenset({"means"})
 
     means: NDArray[np.floating[Any]]
 

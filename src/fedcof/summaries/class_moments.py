@@ -45,6 +45,8 @@ class ClassMoments(Summary):
         The sample covariance of every class, 0 for a class of one sample.
     """
 
+    centred: ClassVar[frozenset[str]] = frozenset({"means"})
+
     means: NDArray[np.floating[Any]]
     covariances: NDArray[np.floating[Any]]
 

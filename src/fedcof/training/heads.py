@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import HeadError
 from fedcof.heads import LinearHead, Provenance
+from fedcof.transforms import NO_TRANSFORM
 
 if TYPE_CHECKING:
     from fedcof.training.exchange import State
@@ -69,8 +70,14 @@ def check_head(head: LinearHead, dim: int, labels: NDArray[Any]) -> None:
     Raises
     ------
     HeadError
-        If its features have another length, or its classes are not those of the labels.
+        If it transforms its features, they have another length, or its classes are not those of
+        the labels.
     """
+    if head.transform != NO_TRANSFORM:
+        raise HeadError(
+            f"the head transforms its features ({head.transform}), which training does not; solve "
+            "one without a transform"
+        )
     if head.dim != dim:
         raise HeadError(
             f"the head takes features of length {head.dim}, the backbone gives {dim}; solve the "

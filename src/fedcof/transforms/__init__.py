@@ -1,0 +1,21 @@
+"""What is done to a feature before any statistic, one file a transform."""
+
+from fedcof.registry import import_modules
+from fedcof.transforms.base import NO_TRANSFORM, TRANSFORMS, Chain, Transform, chain, parse
+from fedcof.transforms.power import PowerTransform
+from fedcof.transforms.random_features import RandomFeatures
+from fedcof.transforms.standardize import Standardize
+
+import_modules(__name__, __path__)
+
+__all__ = [
+    "NO_TRANSFORM",
+    "TRANSFORMS",
+    "Chain",
+    "PowerTransform",
+    "RandomFeatures",
+    "Standardize",
+    "Transform",
+    "chain",
+    "parse",
+]
