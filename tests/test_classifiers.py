@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -23,6 +24,7 @@ from fedcof import (
 )
 
 ALL = [FedNCMClassifier(), Fed3RClassifier(), FedCOFClassifier(), CCVRClassifier()]
+PROBABILISTIC = [Fed3RClassifier(form="lda"), FedCOFClassifier(form="lda"), CCVRClassifier()]
 every_classifier = pytest.mark.parametrize("classifier", ALL, ids=lambda c: type(c).__name__)
 
 
@@ -35,7 +37,7 @@ def samples():
     return features, labels, clients
 
 
-@parametrize_with_checks(ALL)
+@parametrize_with_checks([*ALL, *PROBABILISTIC[:2]])
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
 
@@ -216,6 +218,9 @@ def test_hyperparameters_reach_the_method(samples):
         "shrinkage": 0.25,
         "scatter": "both",
         "means_per_class": 1,
+        "form": "regression",
+        "priors": "counts",
+        "temperature": 1.0,
     }
     assert (provenance.clients, provenance.samples) == (12, 90)
     assert CCVRClassifier(max_iter=2).fit(X, y).n_iter_ == 2
@@ -307,3 +312,72 @@ def test_masked_values_are_refused_rather_than_counted(masked):
     arrays[masked] = np.ma.masked_equal(arrays[masked], 1)
     with pytest.raises(ValueError, match="must not be masked"):
         FedCOFClassifier().fit(**arrays)
+
+
+def _discriminant(**settings):
+    return LinearDiscriminantAnalysis(solver="svd", **settings)
+
+
+def _rescaled(scores, priors, samples):
+    """Return scores as scikit-learn has them: since 1.9 it divides the scatter by N, not N - C."""
+    if sklearn.__version__ < "1.9":
+        return scores
+    factor = samples / (samples - len(priors))
+    return np.log(priors) + factor * (scores - np.log(priors))
+
+
+class TestTheFormLda:
+    @pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer, load_digits])
+    @pytest.mark.parametrize("estimator", [FedCOFClassifier(0.0), Fed3RClassifier(0.0)], ids=str)
+    @pytest.mark.parametrize("uniform", [False, True])
+    @pytest.mark.filterwarnings("ignore::fedcof.SingularScatterWarning")  # digits: empty corners
+    def test_is_the_analysis_of_scikit_learn_if_every_sample_is_a_client(
+        self, load, estimator, uniform
+    ):
+        X, y = load(return_X_y=True)
+        counts = np.bincount(y)
+        priors = np.full(len(counts), 1 / len(counts)) if uniform else counts / len(y)
+        ours = clone(estimator).set_params(form="lda", priors="uniform" if uniform else "counts")
+        theirs = _discriminant(priors=priors).fit(X, y)
+        scores = ours.fit(X, y).head_.decision_function(X)
+        expected = theirs.decision_function(X)
+        scores = _rescaled(scores, priors, len(X))
+        if len(counts) == 2:
+            scores = scores[:, 1] - scores[:, 0]
+        np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
+        assert abs(ours.score(X, y) - theirs.score(X, y)) < 0.01
+
+    @pytest.mark.parametrize("classifier", PROBABILISTIC, ids=lambda c: type(c).__name__)
+    def test_probabilities_sum_to_one_and_have_the_predictions(self, classifier, samples):
+        X, y, clients = samples
+        fitted = clone(classifier).fit(X, y, clients)
+        probabilities = fitted.predict_proba(X)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+        np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probabilities)
+        np.testing.assert_array_equal(probabilities.argmax(axis=1), fitted.predict(X))
+
+    def test_a_class_that_nobody_holds_has_no_probability(self, samples):
+        X, y, clients = samples
+        held = y > 0
+        fitted = FedCOFClassifier(form="lda")
+        fitted.partial_fit(X[held], y[held], classes=[0, 1, 2], clients=clients[held])
+        assert (fitted.predict_proba(X)[:, 0] == 0).all()
+
+    def test_there_are_none_without_it(self):
+        assert not hasattr(FedCOFClassifier(), "predict_proba")
+        assert not hasattr(FedNCMClassifier(), "predict_proba")
+        assert hasattr(FedCOFClassifier(form="lda"), "predict_proba")
+
+    def test_priors_are_those_that_are_given(self, samples):
+        X, y, clients = samples
+        even = FedCOFClassifier(form="lda", priors="uniform").fit(X, y, clients)
+        given = FedCOFClassifier(form="lda", priors=[2.0, 2.0, 2.0]).fit(X, y, clients)
+        np.testing.assert_array_equal(given.decision_function(X), even.decision_function(X))
+        rare = FedCOFClassifier(form="lda", priors=[1e-9, 0.5, 0.5]).fit(X, y, clients)
+        assert set(rare.predict(X)) == {1, 2}
+
+    def test_a_temperature_keeps_the_predictions(self, samples):
+        X, y, clients = samples
+        sure = FedCOFClassifier(form="lda").fit(X, y, clients)
+        unsure = FedCOFClassifier(form="lda", temperature=4.0).fit(X, y, clients)
+        np.testing.assert_allclose(unsure.decision_function(X) * 4, sure.decision_function(X))

@@ -78,3 +78,13 @@ def test_calibration_by_hand():
     assert found.expected_calibration_error == pytest.approx((2 * 0.4 + 0.3 + 0.5) / 4)
     assert found.log_loss == pytest.approx(-np.log([0.9, 0.1, 0.7, 0.5]).mean())
     assert np.isnan(found.confidence[0])
+
+
+def test_the_temperature_is_the_one_that_the_scores_were_multiplied_by():
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.ones(3), size=4000)
+    index = (probabilities.cumsum(axis=1) > rng.random((4000, 1))).argmax(axis=1)
+    too_sure = probabilities**3 / (probabilities**3).sum(axis=1, keepdims=True)
+    found = calibration(too_sure, index)
+    assert found.temperature == pytest.approx(3, rel=0.05)
+    assert found.fitted_log_loss == pytest.approx(calibration(probabilities, index).log_loss, 1e-3)

@@ -17,18 +17,20 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedcof.heads import LinearHead
 from fedcof.labels import as_client_ids, as_labels
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
+from fedcof.methods.closed_form import Form
 from fedcof.scatter import ScatterParts
 from fedcof.summaries import ClassMeans, Summary, merge
 
@@ -158,9 +160,7 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         scores = self.head_.decision_function(validate_data(self, X, dtype=_DTYPES, reset=False))
         if len(self.classes_) == 2:
             return np.asarray(scores[:, 1] - scores[:, 0])
-        everything = np.full((len(scores), len(self.classes_)), -np.inf, dtype=scores.dtype)
-        everything[:, np.searchsorted(self.classes_, self.head_.classes)] = scores
-        return everything
+        return self._of_all_classes(scores)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the labels of the samples.
@@ -177,6 +177,49 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         """
         check_is_fitted(self, "head_")
         return self.head_.predict(validate_data(self, X, dtype=_DTYPES, reset=False))
+
+    def _has_probabilities(self) -> bool:
+        """Return whether the scores are log posteriors, with the hyperparameters as they are."""
+        return getattr(self, "form", "") == "lda"
+
+    @available_if(lambda self: self._has_probabilities())  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X : array_like of float, shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of float, shape (n_samples, n_classes)
+            0 for a class that no client has held yet.
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @available_if(lambda self: self._has_probabilities())  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array_like of float, shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of float, shape (n_samples, n_classes)
+        """
+        check_is_fitted(self, "head_")
+        features = validate_data(self, X, dtype=_DTYPES, reset=False)
+        return self._of_all_classes(self.head_.predict_log_proba(features))
+
+    def _of_all_classes(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Return scores of the head's classes with minus infinity for the others."""
+        everything = np.full((len(scores), len(self.classes_)), -np.inf, dtype=scores.dtype)
+        everything[:, np.searchsorted(self.classes_, self.head_.classes)] = scores
+        return everything
 
 
 class FedNCMClassifier(_MethodClassifier):
@@ -206,13 +249,30 @@ class Fed3RClassifier(_MethodClassifier):
     ----------
     ridge : float, default 0.01
         lambda, added to the diagonal of the Gram matrix.
+    form : {"regression", "lda"}, default "regression"
+        With "lda", a linear discriminant analysis: there is `predict_proba`.
+    priors : {"counts", "uniform"} or array_like of shape (n_classes,), default "counts"
+        Of the form lda: how frequent the classes are, in ascending order.
+    temperature : float, default 1.0
+        Of the form lda: what the scores are divided by.
     """
 
-    def __init__(self, ridge: float = 0.01) -> None:
+    def __init__(
+        self,
+        ridge: float = 0.01,
+        *,
+        form: Form = "regression",
+        priors: Literal["counts", "uniform"] | ArrayLike = "counts",
+        temperature: float = 1.0,
+    ) -> None:
         self.ridge = ridge
+        self.form = form
+        self.priors = priors
+        self.temperature = temperature
 
     def _method(self) -> Fed3R:
-        return Fed3R(self.ridge)
+        priors = _priors_text(self.priors)
+        return Fed3R(self.ridge, form=self.form, priors=priors, temperature=self.temperature)
 
 
 class FedCOFClassifier(_MethodClassifier):
@@ -231,6 +291,12 @@ class FedCOFClassifier(_MethodClassifier):
         How many means of disjoint random sets a client sends for a class.
     random_state : int, RandomState or None, default None
         Makes those sets.
+    form : {"regression", "lda"}, default "regression"
+        With "lda", a linear discriminant analysis: there is `predict_proba`.
+    priors : {"counts", "uniform"} or array_like of shape (n_classes,), default "counts"
+        Of the form lda: how frequent the classes are, in ascending order.
+    temperature : float, default 1.0
+        Of the form lda: what the scores are divided by.
 
     Examples
     --------
@@ -248,14 +314,28 @@ class FedCOFClassifier(_MethodClassifier):
         scatter: ScatterParts = "within",
         means_per_class: int = 1,
         random_state: int | np.random.RandomState | None = None,
+        *,
+        form: Form = "regression",
+        priors: Literal["counts", "uniform"] | ArrayLike = "counts",
+        temperature: float = 1.0,
     ) -> None:
         self.shrinkage = shrinkage
         self.scatter = scatter
         self.means_per_class = means_per_class
         self.random_state = random_state
+        self.form = form
+        self.priors = priors
+        self.temperature = temperature
 
     def _method(self) -> FedCOF:
-        return FedCOF(self.shrinkage, self.scatter, self.means_per_class)
+        return FedCOF(
+            self.shrinkage,
+            self.scatter,
+            self.means_per_class,
+            form=self.form,
+            priors=_priors_text(self.priors),
+            temperature=self.temperature,
+        )
 
     def _summarize(
         self, X: NDArray[Any], class_index: NDArray[np.int64], clients: NDArray[np.str_] | None
@@ -300,6 +380,9 @@ class CCVRClassifier(_MethodClassifier):
     def _method(self) -> CCVR:
         return CCVR(self.samples_per_class, self.max_iter, _seed(self.random_state))
 
+    def _has_probabilities(self) -> bool:
+        return True
+
     @property
     def n_iter_(self) -> int:
         """The iterations that were taken."""
@@ -309,6 +392,13 @@ class CCVRClassifier(_MethodClassifier):
 
 
 _DTYPES = (np.float64, np.float32)
+
+
+def _priors_text(priors: str | ArrayLike) -> str:
+    """Return priors as a method takes them: its classes are indices into the estimator's."""
+    if isinstance(priors, str):
+        return priors
+    return ",".join(f"{index}={share!r}" for index, share in enumerate(np.ravel(priors).tolist()))
 
 
 def _refuse_masked(*arrays: Any) -> None:

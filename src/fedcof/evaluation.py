@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from fedcof.errors import HeadError
 from fedcof.labels import as_labels
 
 _BINS = 15
+_LARGEST_LOG = 6.0
+"""Temperatures are fitted between e^-6 and e^6."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,10 @@ class Calibration:
         Samples whose confidence, the probability of the predicted class, falls into each bin.
     confidence, accuracy : ndarray of float, shape (15,)
         Their mean confidence, and the share of them that is right; NaN in an empty bin.
+    temperature : float
+        What the logarithms of the probabilities are best divided by: above 1, they are too sure.
+    fitted_log_loss : float
+        The log loss after that division.
     """
 
     log_loss: float
@@ -37,6 +43,8 @@ class Calibration:
     counts: NDArray[np.int64]
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
+    temperature: float
+    fitted_log_loss: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,10 +214,30 @@ def calibration(probabilities: NDArray[np.floating[Any]], index: NDArray[np.int6
         mean_confidence = np.bincount(bins, confidence, _BINS) / counts
         accuracy = np.bincount(bins, right, _BINS) / counts
     gaps = np.nan_to_num(np.abs(mean_confidence - accuracy))
+    temperature, fitted_log_loss = _best_temperature(probabilities, index)
     return Calibration(
         log_loss=float(log_loss(index, probabilities, labels=np.arange(probabilities.shape[1]))),
         expected_calibration_error=float(counts @ gaps / counts.sum()),
         counts=counts,
         confidence=mean_confidence,
         accuracy=accuracy,
+        temperature=temperature,
+        fitted_log_loss=fitted_log_loss,
     )
+
+
+def _best_temperature(
+    probabilities: NDArray[np.floating[Any]], index: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Return the temperature of the smallest log loss, and that loss; a convex problem."""
+    from scipy.optimize import minimize_scalar
+
+    logits = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    samples = np.arange(len(index))
+
+    def log_loss(log_temperature: float) -> float:
+        scaled = log_softmax(logits / np.exp(log_temperature), axis=1)
+        return float(-scaled[samples, index].mean())
+
+    best = minimize_scalar(log_loss, bounds=(-_LARGEST_LOG, _LARGEST_LOG), method="bounded")
+    return float(np.exp(best.x)), float(best.fun)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from fedcof.errors import HeadError, SettingError, SingularScatterWarning
 from fedcof.files import write_atomically
@@ -42,28 +42,89 @@ def solve_head(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[
     SingularScatterWarning
         If the minimum-norm solution was taken.
     """
+    return normalize_rows(_solve_definite(gram, sums, rounding(1.0, len(gram))))
+
+
+def solve_discriminant(
+    class_means: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    priors: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return weight and bias of the linear discriminant analysis: scores are log posteriors.
+
+    Of Gaussian classes with one covariance ``Sigma``, up to a constant that all classes share::
+
+        log P(c | x) = (mu_c - m)^T Sigma^-1 (x - m) - |mu_c - m|^2_Sigma / 2 + log prior_c
+
+    where m is the mean of the class means by the priors, and ``|v|^2_Sigma = v^T Sigma^-1 v``.
+
+    Parameters
+    ----------
+    class_means : ndarray of float64, shape (classes, dim)
+        mu_c.
+    covariance : ndarray of float64, shape (dim, dim)
+        Sigma, that within the classes, with its shrinkage.
+    priors : ndarray of float64, shape (classes,)
+        Positive; they sum to 1.
+
+    Returns
+    -------
+    weight : ndarray of float64, shape (classes, dim)
+    bias : ndarray of float64, shape (classes,)
+
+    Warns
+    -----
+    SingularScatterWarning
+        If the features have directions without any spread within the classes: they count for
+        nothing.
+
+    Notes
+    -----
+    Features are brought to a deviation of 1 within the classes first, so the solution does not
+    depend on their units. Directions in which the variance is then below 1e-8 of the largest are
+    left out, as by scikit-learn's solver "svd", whose ``tol`` of 1e-4 is that of deviations.
+    """
+    centre = priors @ class_means
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    constant = deviations <= rounding(1.0, 1) * np.abs(class_means).max(axis=0)
+    units = np.where(constant, np.inf, deviations)
+    offsets = class_means - centre
+    weight = _solve_definite(covariance / units / units[:, None], offsets / units, _RANK) / units
+    bias = np.log(priors) - np.einsum("cd,cd->c", weight, offsets) / 2 - weight @ centre
+    return weight, bias
+
+
+def _solve_definite(
+    matrix: NDArray[np.float64], rows: NDArray[np.float64], smallest: float
+) -> NDArray[np.float64]:
+    """Return ``rows @ matrix^-1``; the minimum-norm solution if the matrix is near singular.
+
+    It is where its smallest eigenvalue may be below `smallest` times its largest.
+    """
     try:
-        factor, lower = linalg.cho_factor(gram, lower=True)
+        factor, lower = linalg.cho_factor(matrix, lower=True)
     except linalg.LinAlgError:
-        return normalize_rows(_minimum_norm(gram, sums))
-    norm = float(np.abs(gram).sum(axis=0).max())
+        return _minimum_norm(matrix, rows, smallest)
+    norm = float(np.abs(matrix).sum(axis=0).max())
     reciprocal_condition, _ = linalg.lapack.dpocon(factor, norm, uplo="L")
-    if reciprocal_condition < rounding(1.0, len(gram)):
-        return normalize_rows(_minimum_norm(gram, sums))
-    return normalize_rows(linalg.cho_solve((factor, lower), sums.T).T)
+    if reciprocal_condition < smallest:
+        return _minimum_norm(matrix, rows, smallest)
+    return np.asarray(linalg.cho_solve((factor, lower), rows.T).T)
 
 
-def _minimum_norm(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    values, vectors = linalg.eigh(gram)
-    kept = values > rounding(values[-1], len(values))
+def _minimum_norm(
+    matrix: NDArray[np.float64], rows: NDArray[np.float64], smallest: float
+) -> NDArray[np.float64]:
+    values, vectors = linalg.eigh(matrix)
+    kept = values > smallest * values[-1]
     warnings.warn(
         f"the scatter matrix has rank {kept.sum()} of {len(values)}: the minimum-norm solution is "
         "taken; more shrinkage, or more means per client, would make it definite",
         SingularScatterWarning,
-        stacklevel=5,  # the caller of Method.solve
+        stacklevel=6,  # the caller of Method.solve
     )
     basis = vectors[:, kept]
-    return np.asarray((sums @ basis / values[kept]) @ basis.T)
+    return np.asarray((rows @ basis / values[kept]) @ basis.T)
 
 
 def normalize_rows(weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,8 +184,9 @@ class LinearHead:
     provenance : Provenance, optional
         Where the head comes from.
     probabilistic : bool, default False
-        Whether the softmax of the scores are probabilities, as after a logistic regression. The
-        scores of a least-squares solution with rows of length 1 have an order and no scale.
+        Whether the softmax of the scores are probabilities, as after a logistic regression or a
+        linear discriminant analysis. The scores of a least-squares solution with rows of length 1
+        have an order and no scale.
     transform : Transform, default NO_TRANSFORM
         What is done to features before they meet the weight; the head takes them without it.
 
@@ -194,12 +256,20 @@ class LinearHead:
         HeadError
             If the scores of this head are no log odds; see `probabilistic`.
         """
+        self._check_probabilistic()
+        return np.asarray(softmax(self.decision_function(features), axis=1))
+
+    def predict_log_proba(self, features: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the logarithm of `predict_proba`; it does not underflow."""
+        self._check_probabilistic()
+        return np.asarray(log_softmax(self.decision_function(features), axis=1))
+
+    def _check_probabilistic(self) -> None:
         if not self.probabilistic:
             raise HeadError(
                 "the scores of this head have an order and no scale, so they give no "
-                "probabilities; a head of ccvr, or one that was trained further, does"
+                "probabilities; one of the form lda, of ccvr, or one that was trained further does"
             )
-        return np.asarray(softmax(self.decision_function(features), axis=1))
 
     def score(self, features: ArrayLike, labels: ArrayLike) -> float:
         """Return the accuracy, a number from 0 to 1.
@@ -273,3 +343,5 @@ class LinearHead:
 
 
 _KIND = "head-1"
+_RANK = 1e-8
+"""Of the largest variance of equalised features: directions with less count as constant."""

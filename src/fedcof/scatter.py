@@ -64,6 +64,17 @@ class Scatter:
         """Return G_with, `shrinkage` on the diagonal of every Sigma_c (eq. classifier-init)."""
         return add_to_diagonal(self.within_scatter.copy(), self._diagonal(shrinkage))
 
+    def covariance(self, shrinkage: float) -> NDArray[np.float64]:
+        """Return the covariance that all classes share: G_with over ``N - C``.
+
+        Raises
+        ------
+        SummaryError
+            If no class has two samples.
+        """
+        self._check_spread()
+        return self.within(shrinkage) / (self.total - len(self.classes))
+
     def between(self) -> NDArray[np.float64]:
         """Return G_btw, the scatter of the class means about the global mean (eq. sol-with-cov)."""
         everything = np.zeros(len(self.classes), dtype=np.int64)
@@ -79,18 +90,22 @@ class Scatter:
         SummaryError
             If the scatter within the classes is asked for alone and no class has two samples.
         """
-        if parts == "within" and self.total == len(self.classes):
-            raise SummaryError(
-                "samples",
-                f"the {self.total} classes have one sample each in all, so there is no spread "
-                "within a class; FedNCM and Fed3R need none",
-            )
+        if parts == "within":
+            self._check_spread()
         gram = self.total * np.outer(self.global_mean, self.global_mean)
         if parts != "between":
             gram += self.within_scatter
         if parts != "within":
             gram += self.between()
         return add_to_diagonal(gram, self._diagonal(shrinkage))
+
+    def _check_spread(self) -> None:
+        if self.total == len(self.classes):
+            raise SummaryError(
+                "samples",
+                f"the {self.total} classes have one sample each in all, so there is no spread "
+                "within a class; FedNCM and Fed3R need none",
+            )
 
     def _diagonal(self, shrinkage: float) -> float:
         return shrinkage * (self.total - len(self.classes))

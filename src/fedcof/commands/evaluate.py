@@ -94,6 +94,9 @@ def _numbers(found: Evaluation) -> list[Row]:
         numbers["log loss"] = f"{found.calibration.log_loss:.3f}"
         error = found.calibration.expected_calibration_error
         numbers["expected calibration error"] = _percent(error)
+        fitted = f"{found.calibration.temperature:.3g}"
+        numbers["temperature of the smallest log loss"] = fitted
+        numbers["log loss at that temperature"] = f"{found.calibration.fitted_log_loss:.3f}"
     return [{"": name, "value": number} for name, number in numbers.items()]
 
 

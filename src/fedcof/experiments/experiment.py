@@ -263,6 +263,8 @@ class Metric(NamedTuple):
 METRICS = {
     "accuracy": Metric("accuracy (%)", 0.01, ".1f"),
     "balanced_accuracy": Metric("balanced accuracy (%)", 0.01, ".1f"),
+    "log_loss": Metric("log loss", 1.0, ".3f"),
+    "expected_calibration_error": Metric("expected calibration error (%)", 0.01, ".1f"),
     "train_accuracy": Metric("training accuracy (%)", 0.01, ".1f"),
     "formula_bytes": Metric("sent (MB)", 1e6, ",.1f"),
     "wire_bytes": Metric("on the wire (MB)", 1e6, ",.1f"),

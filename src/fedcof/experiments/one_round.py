@@ -12,6 +12,8 @@ from fedcof.experiments.clients import Clients, Traffic
 from fedcof.experiments.experiment import Execution, Procedure
 from fedcof.methods import Method
 
+_OF_PROBABILITIES = ("log_loss", "expected_calibration_error")
+
 
 @dataclass(frozen=True)
 class OneRound(Procedure):
@@ -31,10 +33,14 @@ class OneRound(Procedure):
         measured: dict[str, Any] = {"accuracy": head.score(dealt.test_features, dealt.test_labels)}
         if "train_accuracy" in execution.metrics:
             measured["train_accuracy"] = head.score(dealt.features, dealt.labels)
-        if "balanced_accuracy" in execution.metrics:
+        if not {"balanced_accuracy", *_OF_PROBABILITIES}.isdisjoint(execution.metrics):
             scores = head.decision_function(dealt.test_features)
-            found = evaluate(head.classes, scores, dealt.test_labels)
+            found = evaluate(
+                head.classes, scores, dealt.test_labels, probabilistic=head.probabilistic
+            )
             measured["balanced_accuracy"] = found.balanced_accuracy
+            if found.calibration is not None:
+                measured |= {name: getattr(found.calibration, name) for name in _OF_PROBABILITIES}
         if "condition_within" in execution.metrics:
             measured |= clients.source.conditions()
         return measured | traffic_columns(traffic, clients)

@@ -18,8 +18,8 @@ from fedcof.experiments.clients import Clients
 from fedcof.experiments.experiment import Execution, Procedure
 from fedcof.experiments.one_round import traffic_columns
 from fedcof.heads import LinearHead, normalize_rows
-from fedcof.methods import Fed3R, FedCOF, FedCOFOracle
-from fedcof.numerics import add_to_diagonal, rounding
+from fedcof.methods import ClosedForm
+from fedcof.numerics import rounding
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Solved(Procedure):
 
     Parameters
     ----------
-    method : Fed3R, FedCOF or FedCOFOracle
+    method : ClosedForm
     solver : {"exact", "pinv32"}, default "exact"
     """
 
-    method: Fed3R | FedCOF | FedCOFOracle
+    method: ClosedForm[Any]
     solver: Literal["exact", "pinv32"] = "exact"
 
     def columns(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Solved(Procedure):
         """Return accuracy and traffic, and how many directions count as zero."""
         dealt = clients.dealt
         pooled, traffic = clients.pooled(self.method)
-        gram = _gram(self.method, pooled)
+        gram = self.method.gram(pooled)
         if self.solver == "pinv32":
             weight, cut = pseudo_inverse_float32(gram, pooled.sums)
             head = LinearHead(weight, pooled.classes)
@@ -56,13 +56,6 @@ class Solved(Procedure):
             "directions_cut": cut,
             **traffic_columns(traffic, clients),
         }
-
-
-def _gram(method: Fed3R | FedCOF | FedCOFOracle, pooled: Any) -> NDArray[np.float64]:
-    """Return G with its regulariser."""
-    if isinstance(method, Fed3R):
-        return add_to_diagonal(np.array(pooled.gram, dtype=np.float64), method.ridge)
-    return np.asarray(pooled.gram(method.shrinkage))
 
 
 def pseudo_inverse_float32(

@@ -2,6 +2,7 @@
 
 from fedcof.methods.base import METHODS, Method, get_method
 from fedcof.methods.ccvr import CCVR
+from fedcof.methods.closed_form import ClosedForm
 from fedcof.methods.fed3r import Fed3R
 from fedcof.methods.fedcof import FedCOF
 from fedcof.methods.fedncm import FedNCM
@@ -14,6 +15,7 @@ import_modules(__name__, __path__)
 __all__ = [
     "CCVR",
     "METHODS",
+    "ClosedForm",
     "Fed3R",
     "FedCOF",
     "FedCOFDiagonal",

@@ -7,23 +7,26 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedcof.heads import LinearHead, solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.closed_form import ClosedForm
 from fedcof.numerics import add_to_diagonal
+from fedcof.scatter import Scatter
 from fedcof.settings import setting
 from fedcof.summaries import Gram, Summary, merge
 
 
 @dataclass(frozen=True)
-class Fed3R(Method[Gram]):
+class Fed3R(ClosedForm[Gram]):
     """Ridge regression on one-hot labels, exact for any partition of the data.
 
     Parameters
     ----------
     ridge : float, default 0.01
         lambda.
+    form, priors
+        As in `ClosedForm`. The form lda takes the scatter within the classes, which is
+        ``G - sum_c N_c mu_c mu_c^T``.
     """
 
     name: ClassVar[str] = "fed3r"
@@ -39,8 +42,16 @@ class Fed3R(Method[Gram]):
         """Return the matrices of the samples."""
         return Gram.summarize(features, labels)
 
-    def fit(self, pooled: Gram) -> LinearHead:
-        """Return the solution of eq. sol-ridge."""
-        check_two_classes(pooled.classes)
-        gram = add_to_diagonal(np.array(pooled.gram, dtype=np.float64), self.ridge)
-        return LinearHead(solve_head(gram, pooled.sums.astype(np.float64)), pooled.classes)
+    def scatter_of(self, pooled: Gram) -> Scatter:
+        """Return the class means, and what they leave of G."""
+        sums, counts = pooled.sums.astype(np.float64), pooled.counts
+        means = sums / counts[:, None]
+        return Scatter(pooled.classes, means, counts, pooled.gram - means.T @ sums)
+
+    def gram(self, pooled: Gram) -> NDArray[np.float64]:
+        """Return G of eq. sol-ridge."""
+        return add_to_diagonal(np.array(pooled.gram, dtype=np.float64), self.ridge)
+
+    def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
+        """Return the pooled covariance; lambda is on the diagonal of the scatter."""
+        return scatter.covariance(self.ridge / max(1, scatter.total - len(scatter.classes)))

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedcof.errors import FewMeansWarning
-from fedcof.heads import LinearHead, solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.errors import FewMeansWarning, SettingError
+from fedcof.methods.closed_form import ClosedForm
 from fedcof.scatter import ClassStatistics, Scatter, ScatterParts
 from fedcof.settings import setting
 from fedcof.summaries import ClassMeans, Summary
 
 
 @dataclass(frozen=True)
-class FedCOF(Method[ClassMeans]):
+class FedCOF(ClosedForm[ClassMeans]):
     """A classifier from class means and the covariances estimated from their spread.
 
     The client sends what FedNCM's sends. The server estimates every class's covariance from the
@@ -33,6 +33,8 @@ class FedCOF(Method[ClassMeans]):
         Which scatter goes into G beside ``N mu_g mu_g^T`` and the shrinkage; the paper's ablation.
     means_per_class : int, default 1
         How many means of disjoint random sets a client sends for a class (appendix D).
+    form, priors
+        As in `ClosedForm`.
 
     Examples
     --------
@@ -58,6 +60,11 @@ class FedCOF(Method[ClassMeans]):
     means_per_class: int = setting(
         1, "Means of disjoint random sets that a client sends for a class.", minimum=1, client=True
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.form == "lda" and self.scatter != "within":
+            raise SettingError("scatter", f"is {self.scatter!r}; the form lda has within alone")
 
     @property
     def rows_per_class(self) -> int:
@@ -91,8 +98,10 @@ class FedCOF(Method[ClassMeans]):
             )
         return statistics.scatter()
 
-    def fit(self, pooled: Scatter) -> LinearHead:
-        """Return the solution of eq. classifier-init."""
-        check_two_classes(pooled.classes)
-        gram = pooled.gram(self.shrinkage, self.scatter)
-        return LinearHead(solve_head(gram, pooled.sums), pooled.classes)
+    def gram(self, pooled: Scatter) -> NDArray[np.float64]:
+        """Return G of eq. classifier-init."""
+        return pooled.gram(self.shrinkage, self.scatter)
+
+    def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
+        """Return the pooled covariance, gamma on its diagonal."""
+        return scatter.covariance(self.shrinkage)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedcof.heads import LinearHead, solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.closed_form import ClosedForm
 from fedcof.scatter import ClassStatistics, Scatter
 from fedcof.settings import setting
 from fedcof.summaries import (
@@ -25,13 +24,15 @@ M = TypeVar("M", bound=ClassMoments)
 
 
 @dataclass(frozen=True)
-class _SharedCovariances(Method[M]):
+class _SharedCovariances(ClosedForm[M]):
     """The solution of FedCOF with covariances that are pooled, not estimated.
 
     Parameters
     ----------
     shrinkage : float, default 1.0
         gamma, added to the diagonal of every class's covariance.
+    form, priors
+        As in `ClosedForm`.
     """
 
     shrinkage: float = setting(
@@ -56,10 +57,13 @@ class _SharedCovariances(Method[M]):
         scatter += parts[0].as_matrix(within, parts[0].dim)
         return Scatter(statistics.classes, class_means, statistics.class_counts, scatter)
 
-    def fit(self, pooled: Scatter) -> LinearHead:
-        """Return the solution of eq. classifier-init."""
-        check_two_classes(pooled.classes)
-        return LinearHead(solve_head(pooled.gram(self.shrinkage), pooled.sums), pooled.classes)
+    def gram(self, pooled: Scatter) -> NDArray[np.float64]:
+        """Return G of eq. classifier-init."""
+        return pooled.gram(self.shrinkage)
+
+    def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
+        """Return the pooled covariance, gamma on its diagonal."""
+        return scatter.covariance(self.shrinkage)
 
 
 @dataclass(frozen=True)
