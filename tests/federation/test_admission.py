@@ -93,6 +93,19 @@ def test_several_rows_for_a_class_only_where_the_method_sends_them():
     assert refusal(two, Admission(FedNCM())) == "rows"
 
 
+def test_more_samples_than_were_announced_are_refused():
+    admission = Admission(FedCOF())
+    assert admission.admit("a", GOOD, announced=7).total == 7
+    with pytest.raises(SummaryError, match="claims 7 samples, and its SuperNode announced 6") as e:
+        admission.admit("a", GOOD, announced=6)
+    assert e.value.code == "samples"
+
+
+def test_more_samples_than_a_client_may_claim_are_refused():
+    assert Admission(FedCOF(), max_samples=7).admit("a", GOOD).total == 7
+    assert refusal(GOOD, Admission(FedCOF(), max_samples=6)) == "samples"
+
+
 def test_name_of_a_class_cannot_eat_the_memory():
     # NumPy gives every string of an array the length of the longest.
     arrays, metadata = decode(GOOD)

@@ -13,8 +13,10 @@ import grid_double
 import numpy as np
 from grid_double import JOB, make_clients
 
+from fedcof import __version__
 from fedcof.client import Sender
-from fedcof.federation.answering import answer, summaries
+from fedcof.data.reading.own_data import by_row
+from fedcof.federation.answering import answer, describe, summaries
 from fedcof.methods import FedCOF, client_rng
 
 SECRET = "patient 42"
@@ -37,7 +39,32 @@ def test_supernode_names_its_clients_without_reading_their_data(ask):
         def __getitem__(self, client_id):
             raise AssertionError("read")
 
-    assert ask(Lazy(b=0, a=0), "describe") == {"clients": ["a", "b"]}
+    record = ask(Lazy(b=0, a=0), "describe")
+    assert (record["clients"], record["samples"], record["version"]) == (
+        ["a", "b"],
+        [0, 0],
+        __version__,
+    )
+
+
+def test_supernode_announces_the_samples_and_classes_that_are_in_memory(ask):
+    clients = {"a": (np.zeros((3, 2), np.float32), np.array([0, 1, 1])), "b": (None, ["x"])}
+    record = ask(clients, "describe")
+    assert (record["samples"], record["classes"]) == ([3, 0], [2, 0])
+
+
+def test_rows_of_a_table_are_announced_without_reading_them(ask):
+    def read(rows):
+        raise AssertionError("read")
+
+    record = ask(by_row(np.array(["a", "b", "b"]), read), "describe")
+    assert (record["samples"], record["classes"]) == ([1, 2], [0, 0])
+
+
+def test_no_number_is_announced_where_a_step_changes_what_is_sent():
+    clients = {"a": (np.zeros((1, 2), np.float32), np.array([0]))}
+    job = SimpleNamespace(sender=SimpleNamespace(steps=("noise",)))
+    assert not describe(job, clients).samples
 
 
 def test_summary_is_that_of_the_method_in_the_wires_format(ask):

@@ -23,6 +23,7 @@ from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import HEAD, STORE, Settings, serve
 from fedcof.federation.store import SummaryStore
 from fedcof.methods import FedCOF
+from fedcof.summaries import from_bytes
 
 
 def one_each(clients):
@@ -812,3 +813,21 @@ def test_client_whose_summary_in_the_run_folder_is_damaged_is_asked_again(
     assert grid.summarized() == ["c002"]
     assert report.missing == {}
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+# Lies
+
+
+def test_count_above_what_its_supernode_announced_is_refused(clients, expected, tmp_path):
+    def lie(message, honest):
+        reply = honest()
+        record = reply.content["answer"]
+        if "blob" not in record:
+            return reply
+        lying = replace(from_bytes(record["blob"]), counts=np.full(3, 2**40)).to_bytes()
+        return say(message, **dict(record) | {"blob": lying, "sizes": [len(lying)]})
+
+    _, report = run(GridDouble(one_each(clients), {2: lie}), tmp_path)
+    assert set(report.refused) == {"c001"}
+    assert "announced 9" in report.refused["c001"]
+    assert head_bytes(tmp_path) == expected(without(clients, "c001"), tmp_path)

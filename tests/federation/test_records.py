@@ -72,6 +72,29 @@ def test_roster_names_each_client_once_and_not_too_many():
         Roster.from_record(record, limit=2)
 
 
+def test_roster_is_what_was_sent():
+    roster = Roster(("a", "b"), samples={"b": 7}, classes={"a": 2}, version="0.2.0", clock=1.5)
+    assert Roster.from_record(roster.to_record(), limit=2) == roster
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"samples": [1]},
+        {"samples": [1, -1]},
+        {"samples": [1, 2.0]},
+        {"classes": "ab"},
+        {"version": 1},
+        {"version": "0.2\nforged line"},
+        {"clock": "now"},
+        {"clock": float("nan")},
+    ],
+)
+def test_malformed_roster_is_refused(change):
+    with pytest.raises(AnswerError):
+        Roster.from_record({"clients": ["a", "b"], **change}, limit=2)
+
+
 def test_code_of_an_error_has_no_text_of_it():
     assert code_of(ValueError("patient 42")) == "raised:ValueError"
     assert code_of(SummaryError("non-finite", "patient 42")) == "non-finite:SummaryError"

@@ -15,6 +15,9 @@ from fedcof.errors import SummaryError
 from fedcof.methods import Method
 from fedcof.summaries import Summary, check_classes, from_bytes
 
+_GROWTH = 1.1
+"""A client may have gained so many samples since its SuperNode said how many it has."""
+
 
 @dataclass(frozen=True)
 class Admission:
@@ -26,13 +29,23 @@ class Admission:
         Decides which kind of summary, and how many rows for a class.
     classes : tuple of int or str, default ()
         The classes of the federation; empty where any is welcome.
+    max_samples : int, default 0
+        The most samples that one client may claim; 0 where there is no such number.
     """
 
     method: Method[Any]
     classes: tuple[int | str, ...] = ()
+    max_samples: int = 0
 
-    def admit(self, client_id: str, data: bytes) -> Summary:
+    def admit(self, client_id: str, data: bytes, *, announced: int | None = None) -> Summary:
         """Decode and check what came as the summary of a client.
+
+        Parameters
+        ----------
+        client_id : str
+        data : bytes
+        announced : int, optional
+            The samples that its SuperNode said it has, before it was asked for the summary.
 
         Raises
         ------
@@ -42,6 +55,7 @@ class Admission:
         try:
             summary = from_bytes(data)
             self._check(client_id, summary)
+            self._check_samples(summary, announced)
         except SummaryError as error:
             raise SummaryError(error.code, error.message, client_id=client_id) from None
         except Exception as error:  # hostile bytes may break a decoder in ways of their own
@@ -71,3 +85,16 @@ class Admission:
         allowed = self.method.rows_per_class
         if rows > allowed:
             raise SummaryError("rows", f"{rows} rows for one class, at most {allowed} are expected")
+
+    def _check_samples(self, summary: Summary, announced: int | None) -> None:
+        if announced is not None and summary.total > _GROWTH * announced:
+            raise SummaryError(
+                "samples",
+                f"claims {summary.total} samples, and its SuperNode announced {announced}",
+            )
+        if 0 < self.max_samples < summary.total:
+            raise SummaryError(
+                "samples",
+                f"claims {summary.total} samples, at most {self.max_samples} are allowed "
+                "(max-samples)",
+            )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
+from fedcof import __version__
 from fedcof.errors import SummaryError
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
-from fedcof.federation.sources import Clients, extract, load_clients
+from fedcof.federation.sources import Clients, extract, known_sizes, load_clients
 
 _log = logging.getLogger(__name__)
 
@@ -38,11 +40,22 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
         source = str(context.node_config.get("data", job.data))
         clients = load_clients(source, context, job.reading)
         if action == DESCRIBE:
-            return Roster(sorted(clients)).to_record()
+            return describe(job, clients).to_record()
         return summaries(job, clients, question["clients"], int(question["limit"])).to_record()
     except _FAILURES as error:
         _log.error("cannot answer %r: %s", action, code_of(error), exc_info=error)
         return fault_record(error)
+
+
+def describe(job: Job, clients: Clients) -> Roster:
+    """Return what the server may know of the clients before they are asked for a summary.
+
+    Where a step changes what a client sends, such as noise on its counts, no number is announced.
+    """
+    samples, classes = ({}, {}) if job.sender.steps else known_sizes(clients)
+    return Roster(
+        sorted(clients), samples=samples, classes=classes, version=__version__, clock=time.time()
+    )
 
 
 def summaries(job: Job, clients: Clients, wanted: list[str], limit: int) -> Answer:

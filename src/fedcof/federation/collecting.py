@@ -57,6 +57,7 @@ class _Node:
 
     last_seen: float = 0.0
     online: bool = False
+    roster: Roster | None = None
     clients: frozenset[str] | None = None
     question: _Question | None = None
     batch_size: int = 1 << 30
@@ -307,14 +308,17 @@ class Collector:
         for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
             self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
         for client_id in sorted(wanted & answer.summaries.keys()):
-            self._accept(client_id, answer.summaries[client_id], late=question.late)
+            announced = node.roster.samples.get(client_id) if node.roster else None
+            data = answer.summaries[client_id]
+            self._accept(client_id, data, announced=announced, late=question.late)
         if foreign := (answer.summaries.keys() | answer.failed.keys()) - wanted:
             self.report.nodes[question.node_id] = (
                 f"answered for {len(foreign)} clients that it was not asked for; they are ignored"
             )
 
     def _describe(self, node: _Node, roster: Roster) -> None:
-        node.clients, node.faults_in_a_row = frozenset(roster.client_ids), 0
+        node.roster, node.faults_in_a_row = roster, 0
+        node.clients = frozenset(roster.client_ids)
         for client_id in roster.client_ids:
             holders = self._holders.setdefault(client_id, [])
             holders.append(node)
@@ -324,13 +328,13 @@ class Collector:
                 del self.report.missing[client_id]
                 self._pending.add(client_id)
 
-    def _accept(self, client_id: str, data: bytes, *, late: bool) -> None:
+    def _accept(self, client_id: str, data: bytes, *, announced: int | None, late: bool) -> None:
         if client_id in self._accepted:
             same = self._store.holds(client_id, data)
             (self.report.duplicate if same else self.report.conflicting).add(client_id)
             return
         try:
-            summary = self._admission.admit(client_id, data)
+            summary = self._admission.admit(client_id, data, announced=announced)
             new_classes = set(summary.classes.tolist()) - self._classes
             if len(self._classes) + len(new_classes) > self._plan.max_classes:
                 raise SummaryError("classes", f"more than {self._plan.max_classes} classes in all")

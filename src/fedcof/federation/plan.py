@@ -30,6 +30,7 @@ class Plan:
     max_message: int = setting(32 << 20, "Bytes of summaries in one answer.", minimum=1)
     max_clients: int = setting(1_000_000, "Clients of the federation.", minimum=1)
     max_classes: int = setting(100_000, "Classes of the federation.", minimum=1)
+    max_samples: int = setting(0, "Samples that one client may claim; 0: any number.", minimum=0)
     accept: str = setting(
         "", "Clients that count however odd they are beside the others, with commas between."
     )

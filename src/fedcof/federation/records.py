@@ -1,13 +1,15 @@
 """What server and SuperNodes say to each other: flat records, one a message.
 
-A server asks a SuperNode ``describe``, for the ids of its clients, and ``summarize``, for their
-summaries. An answer holds at most the bytes that were allowed; clients that it does not mention are
-asked for again. Nothing of an exception but a code and the name of its class goes into an answer.
+A server asks a SuperNode ``describe``, for its clients and what is known of them, and
+``summarize``, for their summaries. An answer holds at most the bytes that were allowed; clients
+that it does not mention are asked for again. Nothing of an exception but a code and the name of its
+class goes into an answer.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,6 +28,7 @@ MAX_CLIENT_ID = 200
 
 Record = Mapping[str, Any]
 
+_VERSION = re.compile(r"[A-Za-z0-9.+-]{1,40}")
 _CODE = re.compile(r"[A-Za-z0-9-]{1,40}(:[A-Za-z_][A-Za-z0-9_]{0,79})?")
 
 
@@ -77,17 +80,41 @@ class Job:
 
 @dataclass(frozen=True)
 class Roster:
-    """The ids of a SuperNode's clients."""
+    """What a SuperNode announces: its clients, and who it is.
+
+    Parameters
+    ----------
+    client_ids : sequence of str
+    samples, classes : mapping of str to int, default {}
+        How many samples and classes each client has, where it is known without reading its data and
+        its site lets it be known.
+    version : str, default ""
+        The site's version of fedcof.
+    clock : float, default 0
+        The site's time when it answered, in seconds since 1970.
+    """
 
     client_ids: Sequence[str]
+    samples: Mapping[str, int] = field(default_factory=dict)
+    classes: Mapping[str, int] = field(default_factory=dict)
+    version: str = ""
+    clock: float = 0.0
 
     def to_record(self) -> dict[str, Any]:
-        """Return the roster as it goes over the wire."""
-        return {"clients": list(self.client_ids)}
+        """Return the roster as it goes over the wire; a number that is not known is 0."""
+        return {
+            "clients": list(self.client_ids),
+            "samples": [self.samples.get(client_id, 0) for client_id in self.client_ids],
+            "classes": [self.classes.get(client_id, 0) for client_id in self.client_ids],
+            "version": self.version,
+            "clock": self.clock,
+        }
 
     @classmethod
     def from_record(cls, record: Record, *, limit: int) -> Roster:
         """Read a roster of at most `limit` clients.
+
+        Of another version of fedcof, only the clients need be there.
 
         Raises
         ------
@@ -98,7 +125,18 @@ class Roster:
         client_ids = _strings(record, "clients")
         if len(client_ids) > limit:
             raise AnswerError(f"names {len(client_ids)} clients; at most {limit} are allowed")
-        return cls(tuple(sorted(set(client_ids))))
+        version, clock = record.get("version", ""), record.get("clock", 0.0)
+        if not isinstance(version, str) or not (version == "" or _VERSION.fullmatch(version)):
+            raise AnswerError("has a version that is none")
+        if not isinstance(clock, int | float) or not math.isfinite(clock):
+            raise AnswerError("has a clock that is no number")
+        return cls(
+            tuple(sorted(set(client_ids))),
+            samples=_known(record, "samples", client_ids),
+            classes=_known(record, "classes", client_ids),
+            version=version,
+            clock=float(clock),
+        )
 
 
 @dataclass(frozen=True)
@@ -188,6 +226,16 @@ def _strings(record: Record, name: str) -> list[str]:
     if not isinstance(values, list):
         raise AnswerError(f"has no list of {name}")
     return [check_client_id(value) for value in values]
+
+
+def _known(record: Record, name: str, client_ids: Sequence[str]) -> dict[str, int]:
+    """Return a number for each client of which it is known, that is not 0."""
+    values = record.get(name, [0] * len(client_ids))
+    if not isinstance(values, list) or len(values) != len(client_ids):
+        raise AnswerError(f"has no number of {name} for every client")
+    if not all(type(value) is int and value >= 0 for value in values):
+        raise AnswerError(f"has {name} that are no numbers of at least 0")
+    return {client_id: n for client_id, n in zip(client_ids, values, strict=True) if n}
 
 
 def _raise_fault(record: Record) -> None:

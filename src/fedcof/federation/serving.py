@@ -174,7 +174,7 @@ def serve(
     head, lack = None, ""
     accept = split_names(settings.plan.accept)
     with SummaryStore(folder / STORE, settings.fingerprint, accept) as store:
-        admission = Admission(sender.method, settings.classes)
+        admission = Admission(sender.method, settings.classes, settings.plan.max_samples)
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")

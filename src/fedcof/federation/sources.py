@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.data.reading import USUAL_NAMES, OwnData, Reading, read
@@ -78,7 +79,10 @@ def load_clients(source: str, context: Any, reading: Reading = USUAL_NAMES) -> C
     node, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
     if node is None or nodes is None:
         return clients
-    return LazyClients({name: name for name in sorted(clients)[node::nodes]}, clients.__getitem__)
+    share = sorted(clients)[node::nodes]
+    if isinstance(clients, LazyClients):
+        return clients.subset(share)
+    return {name: clients[name] for name in share}
 
 
 @lru_cache(maxsize=1)  # the worker of a simulation answers for one node after the other
@@ -100,6 +104,28 @@ def _as_mapping(loaded: Any, name: str) -> Clients:
             raise SummaryError("duplicate-client", "load_data gives a client twice")
         clients[client_id] = (data, labels)
     return clients
+
+
+def known_sizes(clients: Clients) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the samples and the classes of the clients where no data is read to know them.
+
+    Of a plain dict the labels are here; of what is read when it is asked for, at most the rows.
+    """
+    if isinstance(clients, LazyClients):
+        return clients.sizes(), {}
+    if type(clients) is not dict:
+        return {}, {}
+    labels = {name: pair[1] for name, pair in clients.items() if _has_labels(pair)}
+    return (
+        {name: len(of) for name, of in labels.items()},
+        {name: len(np.unique(of)) for name, of in labels.items()},
+    )
+
+
+def _has_labels(pair: Any) -> bool:
+    """Return whether a client's labels are an array of integers or texts."""
+    labels = pair[1] if isinstance(pair, tuple) and len(pair) == 2 else None
+    return isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iuU"
 
 
 class Extracted(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
@@ -334,3 +334,15 @@ class LazyClients(Mapping[str, tuple[Data, Any]]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def subset(self, client_ids: Iterable[str]) -> LazyClients:
+        """Return some of the clients; nothing is read."""
+        return LazyClients({name: self._places[name] for name in client_ids}, self._read)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the samples of each client whose place is rows of a table; nothing is read."""
+        return {
+            client_id: len(place)
+            for client_id, place in self._places.items()
+            if isinstance(place, np.ndarray)
+        }
