@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedcof.errors import SettingError
-from fedcof.settings import check_settings, read_settings, setting, settings_of
+from fedcof.settings import Auto, check_settings, read_settings, setting, settings_of
 
 
 @dataclass(frozen=True)
@@ -97,3 +97,28 @@ def test_a_class_with_settings_that_is_no_dataclass_is_refused() -> None:
 
     with pytest.raises(TypeError, match=r"Forgotten declares settings: it needs @dataclass"):
         Forgotten()
+
+
+@dataclass(frozen=True)
+class Tuned:
+    shrinkage: float | Auto = setting(1.0, "On the diagonal.", minimum=0)
+    rank: int | Auto | None = setting("auto", "Rank.", minimum=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+def test_a_number_may_be_a_word() -> None:
+    known = settings_of(Tuned)["shrinkage"]
+    assert (known.kind, known.words, known.choices) == (float, ("auto",), ())
+    assert Tuned("auto").shrinkage == "auto"
+    assert json.dumps(asdict(Tuned(np.float32(0.5), 3))) == '{"shrinkage": 0.5, "rank": 3}'
+    assert Tuned(rank=None).rank is None
+    assert read_settings(Tuned, {"shrinkage": "auto", "rank": 2}) == Tuned("auto", 2)
+
+
+@pytest.mark.parametrize("bad", ["automatic", "", "0.5", -1.0, float("nan"), True])
+def test_another_word_or_number_is_refused(bad: object) -> None:
+    expected = "shrinkage must be a finite number, at least 0 or 'auto', it is "
+    with pytest.raises(SettingError, match=expected):
+        Tuned(bad)  # type: ignore[arg-type]

@@ -18,6 +18,9 @@ from fedcof.errors import SettingError
 
 T = TypeVar("T")
 
+Auto = Literal["auto"]
+"""What a number may be that is chosen from the summaries: ``float | Auto``."""
+
 
 @dataclass(frozen=True)
 class Declaration:
@@ -34,6 +37,8 @@ class Declaration:
         One line for people.
     choices : tuple of str
         The values that a text may have; empty where any may.
+    words : tuple of str
+        What the value of a number may be besides a number, such as "auto".
     optional : bool
         Whether None is a value.
     minimum, above, maximum : float or None
@@ -47,6 +52,7 @@ class Declaration:
     default: Any
     description: str
     choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     optional: bool = False
     minimum: float | None = None
     above: float | None = None
@@ -61,7 +67,8 @@ class Declaration:
         if self.kind in (bool, str):
             return "true or false" if self.kind is bool else "a text"
         kind = "an integer" if self.kind is int else "a finite number"
-        return f"{kind}, {self.range}" if self.range else kind
+        number = f"{kind}, {self.range}" if self.range else kind
+        return " or ".join([number, *map(repr, self.words)])
 
     @property
     def range(self) -> str:
@@ -73,8 +80,8 @@ class Declaration:
 
     def admits(self, value: Any) -> bool:
         """Return whether the setting may have a value."""
-        if value is None:
-            return self.optional
+        if value is None or (self.words and isinstance(value, str)):
+            return self.optional if value is None else value in self.words
         if self.kind is bool or isinstance(value, bool):
             return self.kind is bool and isinstance(value, bool)
         if self.kind is str:
@@ -107,7 +114,9 @@ class Declaration:
         """
         if not self.admits(value):
             raise SettingError(name, f"must be {self.expected}, it is {value!r}")
-        return None if value is None else self.kind(value)
+        if value is None:
+            return None
+        return str(value) if isinstance(value, str) else self.kind(value)
 
 
 def setting(
@@ -124,7 +133,8 @@ def setting(
     Parameters
     ----------
     default, description, minimum, above, maximum, client
-        As in `Declaration`. A ``Literal`` annotation gives the choices.
+        As in `Declaration`. A ``Literal`` annotation gives the choices; beside a number, as in
+        ``float | Auto``, it gives the words.
 
     Examples
     --------
@@ -160,13 +170,16 @@ def settings_of(cls: type) -> dict[str, Declaration]:
         if "setting" in declared.metadata:
             kinds = _alternatives(hints[declared.name])
             optional = NoneType in kinds
-            [kind] = [kind for kind in kinds if kind is not NoneType]
-            choices = get_args(kind) if get_origin(kind) is Literal else ()
+            literals = [kind for kind in kinds if get_origin(kind) is Literal]
+            texts = tuple(text for literal in literals for text in get_args(literal))
+            types = [kind for kind in kinds if kind not in (NoneType, *literals)]
+            [kind] = types or [str]
             found[declared.name] = Declaration(
                 declared.name,
-                str if choices else kind,
+                kind,
                 declared.default,
-                choices=choices,
+                choices=() if types else texts,
+                words=texts if types else (),
                 optional=optional,
                 **declared.metadata["setting"],
             )

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fedcof.cli import app
 from fedcof.commands.options import Given, hyperparameters, with_settings
 from fedcof.methods import METHODS, FedCOF, FedNCM
-from fedcof.settings import check_settings, setting, settings_of
+from fedcof.settings import Auto, check_settings, setting, settings_of
 
 COMMANDS = ("demo", "federate", "train", "summarize", "solve", "reproduce", "report")
 
@@ -28,6 +28,7 @@ class Toy:
     target: float | None = setting(None, "Stop here.", minimum=0)
     how: Literal["fast", "slow"] = setting("fast", "How it goes.")
     loud: bool = setting(False, "Whether it tells.")
+    gamma: float | Auto = setting("auto", "On the diagonal.", minimum=0)
     seed: int = setting(0, "Seeds it.")
 
     def __post_init__(self) -> None:
@@ -76,6 +77,23 @@ def test_help_tells_description_range_choices_and_default(toy):
     assert "--loud --no-loud" in told
     assert "Stop here. At least 0. --" in told
     assert "Seeds it" not in told
+
+
+@pytest.mark.parametrize(("text", "value"), [("auto", "auto"), ("0.5", 0.5), ("2", 2.0)])
+def test_a_number_may_be_a_word(toy, text, value):
+    invoke, given = toy
+    result = invoke("--gamma", text)
+    assert result.exit_code == 0, result.output
+    assert given == [(7, {"gamma": value})]
+
+
+def test_another_word_for_a_number_is_refused_with_what_may_be_given(toy):
+    invoke, given = toy
+    result = invoke("--gamma", "best")
+    assert result.exit_code == 2
+    told = " ".join(result.output.replace("│", " ").split())
+    assert "'best' is not a finite number, at least 0 or 'auto'" in told
+    assert given == []
 
 
 @pytest.mark.parametrize("options", [["--how", "well"], ["--share", "all"]])

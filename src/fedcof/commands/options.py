@@ -188,8 +188,26 @@ def _parameter(setting: Declaration, name: str, panel: str) -> Parameter:
     """Return a setting as an option; None stands for one that is not given."""
     kind: Any = Literal[setting.choices] if setting.choices else setting.kind
     option = typer.Option(help=_help(setting), rich_help_panel=panel)
+    if setting.words:
+        option.parser = _number_or_word(setting)
+        option.metavar = "|".join([setting.kind.__name__.upper(), *setting.words])
     annotation = Annotated[Optional[kind], option]  # noqa: UP045
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _number_or_word(setting: Declaration) -> Callable[[str], float | int | str]:
+    """Return what reads a setting that is a number, or a word in its place such as "auto"."""
+
+    def parse(text: str) -> float | int | str:
+        if text in setting.words:
+            return text
+        try:
+            number: float | int = setting.kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not {setting.expected}") from None
+        return number
+
+    return parse
 
 
 def _help(setting: Declaration) -> str:
@@ -250,7 +268,8 @@ def _of_several(by_method: Mapping[str, Declaration]) -> Declaration:
         methods.setdefault(setting.default, []).append(method)
     defaults = "; ".join(f"{default} for {', '.join(names)}" for default, names in methods.items())
     choices = dict.fromkeys(choice for setting in by_method.values() for choice in setting.choices)
-    return replace(first, default=defaults, choices=tuple(choices))
+    words = dict.fromkeys(word for setting in by_method.values() for word in setting.words)
+    return replace(first, default=defaults, choices=tuple(choices), words=tuple(words))
 
 
 def method_with(name: str, hyperparameters: Given) -> Method[Any]:
