@@ -13,6 +13,7 @@ from fedcof import LinearHead
 from fedcof.backbones import Backbone, resolve
 from fedcof.errors import BackboneError, HeadError
 from fedcof.export import to_onnx, to_torch
+from fedcof.transforms import parse
 
 
 def session(model):
@@ -118,3 +119,54 @@ def test_torch_gives_the_same_scores(rng, bias):
     with torch.no_grad():
         scores = layer(torch.tensor(features)).numpy()
     np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-5, atol=1e-5)
+
+
+TRANSFORMS = [
+    "power:0.5",
+    "power:0.3+standardize",
+    "standardize+random-features:6:1:relu:5",
+    "power:0.5+standardize+random-features:7:0:relu:5",
+]
+
+
+def transformed_head(rng, text, dim=5):
+    transform = parse(text)
+    weight = rng.normal(size=(3, transform.output_dim(dim)))
+    return LinearHead(weight, np.array(["a", "b", "c"]), transform=transform)
+
+
+def with_a_row_of_equal_values(rng):
+    features = rng.normal(size=(9, 5)).astype(np.float32)
+    features[0], features[1, 0] = 0.1, 0
+    return features
+
+
+@pytest.mark.parametrize("text", TRANSFORMS)
+def test_onnx_runtime_transforms_features_as_the_head_does(rng, text):
+    head, features = transformed_head(rng, text), with_a_row_of_equal_values(rng)
+    scores, labels = session(to_onnx(head)).run(["scores", "label"], {"features": features})
+    np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-4, atol=1e-4)
+    assert labels.tolist() == head.predict(features).tolist()
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 21])
+def test_a_model_with_its_backbone_has_the_transform(tmp_path, rng, opset):
+    backbone = tiny(tmp_path, opset)
+    text = "power:0.5+standardize+random-features:7:0:relu:4"
+    head = transformed_head(rng, text, dim=4)
+    images = rng.integers(0, 256, (5, 12, 9, 3), dtype=np.uint8)
+    features = Backbone.of(backbone).extract(images)
+    scores, labels = session(to_onnx(head, backbone)).run(None, {"image": images})
+    np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-3, atol=1e-3)
+    assert labels.tolist() == head.predict(features).tolist()
+
+
+@pytest.mark.parametrize("text", TRANSFORMS)
+def test_torch_transforms_features_as_the_head_does(rng, text):
+    torch = pytest.importorskip("torch")
+    head, features = transformed_head(rng, text), with_a_row_of_equal_values(rng)
+    layers = to_torch(head)
+    with torch.no_grad():
+        scores = layers(torch.tensor(features)).numpy()
+    np.testing.assert_allclose(scores, head.decision_function(features), rtol=1e-4, atol=1e-4)
+    assert set(layers.state_dict()) == {"1.weight"}

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedcof.errors import BackboneError, HeadError
 from fedcof.heads import LinearHead
+from fedcof.transforms import NO_TRANSFORM
 
 if TYPE_CHECKING:
     import torch
@@ -67,14 +68,20 @@ def to_onnx(head: LinearHead, backbone: ResolvedBackbone | None = None) -> Model
 
 
 def _head_graph(head: LinearHead, opset: int, ir_version: int) -> ModelProto:
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto, helper, numpy_helper, parser
 
+    constants = head.transform.constants(head.dim)
+    transform = parser.parse_graph(
+        "transform (float[n, d] features) => (float[n, e] transformed) {"
+        f"{head.transform.onnx_nodes('features', 'transformed')}}}"
+    )
     bias = np.zeros(len(head.classes)) if head.bias is None else head.bias
     numbers = head.classes.dtype.kind in "iu"
     classes = head.classes.astype(np.int64 if numbers else object)
     label_type = TensorProto.INT64 if numbers else TensorProto.STRING
     nodes = [
-        helper.make_node("Gemm", ["features", "weight", "bias"], ["scores"], transB=1),
+        *transform.node,
+        helper.make_node("Gemm", ["transformed", "weight", "bias"], ["scores"], transB=1),
         helper.make_node("ArgMax", ["scores"], ["index"], axis=1, keepdims=0),
         helper.make_node("Gather", ["classes", "index"], ["label"]),
     ]
@@ -95,6 +102,10 @@ def _head_graph(head: LinearHead, opset: int, ir_version: int) -> ModelProto:
             numpy_helper.from_array(head.weight.astype(np.float32), "weight"),
             numpy_helper.from_array(bias.astype(np.float32), "bias"),
             numpy_helper.from_array(classes, "classes"),
+            *(
+                numpy_helper.from_array(value, f"transformed_{name}")
+                for name, value in constants.items()
+            ),
         ],
     )
     return helper.make_model(
@@ -103,10 +114,7 @@ def _head_graph(head: LinearHead, opset: int, ir_version: int) -> ModelProto:
 
 
 def _with_backbone(head: LinearHead, backbone: ResolvedBackbone) -> ModelProto:
-    """Join preprocessing, network, pooling and head, each a model, in this order.
-
-    What is done to a feature before the head is one more model between the last two.
-    """
+    """Join preprocessing, network, pooling and head with its transform, each a model."""
     from fedcof.backbones import Backbone
     from fedcof.backbones.onnx_preprocessing import preprocessing_graph
 
@@ -169,11 +177,27 @@ def _joined(model: ModelProto, following: ModelProto) -> ModelProto:
     return compose.merge_models(model, following, [(output.name, source.name)])
 
 
-def to_torch(head: LinearHead) -> torch.nn.Linear:
-    """Return a head as a ``torch.nn.Linear`` in float32; needs torch."""
+def to_torch(head: LinearHead) -> torch.nn.Module:
+    """Return a head as a layer in float32, from features (n, dim) to scores; needs torch.
+
+    It is a ``torch.nn.Linear``; where the head has a transform, a ``torch.nn.Sequential`` of that
+    and a ``torch.nn.Linear``.
+    """
+    from torch import nn
+
+    if head.transform == NO_TRANSFORM:
+        return linear_layer(head)
+    from fedcof.backbones.torch_transform import TransformLayer
+
+    return nn.Sequential(TransformLayer(head.transform, head.dim), linear_layer(head))
+
+
+def linear_layer(head: LinearHead) -> torch.nn.Linear:
+    """Return weight and bias of a head as a layer, from transformed features to scores."""
     import torch
 
-    layer = torch.nn.Linear(head.dim, len(head.classes), bias=head.bias is not None)
+    classes, dim = head.weight.shape
+    layer = torch.nn.Linear(dim, classes, bias=head.bias is not None)
     with torch.no_grad():
         layer.weight.copy_(torch.tensor(head.weight))
         if head.bias is not None:

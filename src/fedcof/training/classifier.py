@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fedcof.export import to_torch
+from fedcof.export import linear_layer
 from fedcof.heads import LinearHead
 
 
@@ -23,7 +23,7 @@ class Classifier(nn.Module):
     def __init__(self, backbone: nn.Module, head: LinearHead) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = to_torch(head)
+        self.head = linear_layer(head)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits (n, classes)."""

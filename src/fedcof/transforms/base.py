@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.errors import SettingError
 from fedcof.registry import Registry
 from fedcof.settings import Declaration, check_settings, settings_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TRANSFORMS: Registry[type[Transform]] = Registry("transform")
 """Every transform by its name."""
@@ -63,6 +67,22 @@ class Transform(ABC):
     def apply(self, features: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the transformed features of an array of float32 or float64, in its type."""
 
+    def constants(self, dim: int) -> dict[str, NDArray[np.float32]]:
+        """Return the arrays that an exported model needs, by name, for features of length `dim`."""
+        return {}
+
+    @abstractmethod
+    def onnx_nodes(self, source: str, target: str) -> str:
+        """Return the nodes that do the same in float32, in ONNX's text format.
+
+        The operations must be alike in all opsets from 13 on. New names begin with that of the
+        target: a constant ``matrix`` is ``TARGET_matrix``.
+        """
+
+    @abstractmethod
+    def on_tensor(self, features: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
+        """Return what `apply` returns, on a tensor of torch (n, dim), by its own methods."""
+
     def output_dim(self, dim: int) -> int:
         """Return the length of a transformed feature, for features of length `dim`."""
         return dim
@@ -109,6 +129,35 @@ class Chain(Transform):
         """Apply every step to what the one before gave."""
         for step in self.steps:
             features = step.apply(features)
+        return features
+
+    def constants(self, dim: int) -> dict[str, NDArray[np.float32]]:
+        """Return those of all steps."""
+        found = {}
+        for number, step in enumerate(self.steps):
+            for name, value in step.constants(dim).items():
+                found[f"step{number}_{name}"] = value
+            dim = step.output_dim(dim)
+        return found
+
+    def onnx_nodes(self, source: str, target: str) -> str:
+        """Return the nodes of all steps."""
+        lines = []
+        for number, step in enumerate(self.steps):
+            lines.append(step.onnx_nodes(source, f"{target}_step{number}"))
+            source = f"{target}_step{number}"
+        return "\n".join([*lines, f"{target} = Identity ({source})"])
+
+    def on_tensor(self, features: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
+        """Apply every step to what the one before gave."""
+        for number, step in enumerate(self.steps):
+            own = f"step{number}_"
+            known = {
+                name.removeprefix(own): constants[name]
+                for name in constants
+                if name.startswith(own)
+            }
+            features = step.on_tensor(features, known)
         return features
 
     def output_dim(self, dim: int) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.settings import setting
 from fedcof.transforms.base import Transform
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,17 @@ class PowerTransform(Transform):
         size = np.abs(features)
         powers = np.sqrt(size, out=size) if self.power == 0.5 else np.power(size, self.power)
         return np.asarray(np.copysign(powers, features))
+
+    def onnx_nodes(self, source: str, target: str) -> str:
+        """Return the sign times the power of the size."""
+        return f"""
+            {target}_exponent = Constant <value = float {{{self.power}}}> ()
+            {target}_size = Abs ({source})
+            {target}_power = Pow ({target}_size, {target}_exponent)
+            {target}_sign = Sign ({source})
+            {target} = Mul ({target}_sign, {target}_power)
+        """
+
+    def on_tensor(self, features: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
+        """Return the sign times the power of the size."""
+        return features.sign() * features.abs() ** self.power

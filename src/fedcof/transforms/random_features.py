@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from scipy.special import ndtri
 from fedcof.errors import SettingError
 from fedcof.settings import setting
 from fedcof.transforms.base import Transform
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Activation = Literal["relu"]
 
@@ -73,6 +77,21 @@ class RandomFeatures(Transform):
         """Return W, shape (inputs, dim), for features of length `inputs`."""
         self.bound(inputs)
         return _gaussian_matrix(inputs, self.dim, self.seed)
+
+    def constants(self, dim: int) -> dict[str, NDArray[np.float32]]:
+        """Return W."""
+        return {"matrix": self.matrix(dim)}
+
+    def onnx_nodes(self, source: str, target: str) -> str:
+        """Return the product and its rectification."""
+        return f"""
+            {target}_projected = MatMul ({source}, {target}_matrix)
+            {target} = Relu ({target}_projected)
+        """
+
+    def on_tensor(self, features: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
+        """Return the rectified projections."""
+        return (features @ constants["matrix"]).relu()
 
     def output_dim(self, dim: int) -> int:
         """Return the number of random features."""

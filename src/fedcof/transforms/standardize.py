@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.transforms.base import Transform
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ROUNDING = 64
+"""Deviations below so many units of rounding of the mean are those of equal values."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,36 @@ class Standardize(Transform):
         mean = scaled.mean(axis=1, keepdims=True)
         scaled -= mean
         deviation = np.sqrt(np.square(scaled).mean(axis=1, keepdims=True))
-        # What is left of equal values is rounding.
-        rounding = 4 * np.finfo(features.dtype).eps * np.abs(mean)
+        rounding = _ROUNDING * np.finfo(features.dtype).eps * np.abs(mean)
         scaled /= np.where(deviation > rounding, deviation, np.inf)
         return scaled
+
+    def constants(self, dim: int) -> dict[str, NDArray[np.float32]]:
+        """Return the weights of the mean, and the divisor of equal values."""
+        average = np.full((dim, 1), 1 / dim, dtype=np.float32)
+        return {"average": average, "infinity": np.array(np.inf, dtype=np.float32)}
+
+    def onnx_nodes(self, source: str, target: str) -> str:
+        """Return the same without the scaling: squares above the largest float32 are infinite."""
+        rounding = _ROUNDING * float(np.finfo(np.float32).eps)
+        return f"""
+            {target}_mean = MatMul ({source}, {target}_average)
+            {target}_centred = Sub ({source}, {target}_mean)
+            {target}_square = Mul ({target}_centred, {target}_centred)
+            {target}_variance = MatMul ({target}_square, {target}_average)
+            {target}_deviation = Sqrt ({target}_variance)
+            {target}_size = Abs ({target}_mean)
+            {target}_unit = Constant <value = float {{{rounding}}}> ()
+            {target}_rounding = Mul ({target}_size, {target}_unit)
+            {target}_differ = Greater ({target}_deviation, {target}_rounding)
+            {target}_divisor = Where ({target}_differ, {target}_deviation, {target}_infinity)
+            {target} = Div ({target}_centred, {target}_divisor)
+        """
+
+    def on_tensor(self, features: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
+        """Return the values less their mean over their deviation."""
+        mean = features @ constants["average"]
+        centred = features - mean
+        deviation = (centred.square() @ constants["average"]).sqrt()
+        rounding = _ROUNDING * float(np.finfo(np.float32).eps) * mean.abs()
+        return centred / deviation.where(deviation > rounding, constants["infinity"])
