@@ -36,7 +36,6 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer, Job, Record
 from fedcof.federation.serving import Settings, serve
 from fedcof.federation.simulation import run, write_clients
-from fedcof.methods import Method
 from fedcof.progress import progress_bar
 from measure import peak_resident
 
@@ -126,8 +125,8 @@ def one_process(folder: Path, clients: int) -> Work:
         np.load(folder / f"{name}.npy") for name in ("features", "labels", "clients")
     )
     dealt = Dealt(features, labels, by_column(names), features[:0], labels[:0])
-    method: Method[Any] = FedCOF()
-    return lambda advance: method.solve(collect(method, dealt, advance=advance).summaries)
+    sender = Sender(FedCOF())
+    return lambda advance: sender.method.solve(collect(sender, dealt, advance=advance).summaries)
 
 
 def one_supernode(folder: Path, clients: int) -> Work:

@@ -143,6 +143,13 @@ def test_misfits_are_those_that_do_not_go_with_most():
     assert misfits(summaries) == {"d": "backbone 2; 2 of 3 clients have backbone 1"}
 
 
+def test_features_that_were_not_transformed_do_not_go_with_those_that_were():
+    summaries = dict(zip("abc", federation([20] * 3), strict=True))
+    for name in "ab":
+        summaries[name] = summaries[name].with_origin({"transform": "power:0.5"})
+    assert misfits(summaries) == {"c": "transform none; 2 of 3 clients have transform power:0.5"}
+
+
 def test_every_check_has_its_limits_in_the_table_of_the_module():
     import fedcof.screening
 

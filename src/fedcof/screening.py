@@ -216,7 +216,7 @@ def misfits(summaries: Mapping[K, Summary]) -> dict[K, str]:
     """
     fitting = dict(summaries)
     found: dict[K, str] = {}
-    origins = sorted({name for summary in fitting.values() for name in summary.origin})
+    origins = sorted({name for summary in fitting.values() for name in summary.made_by})
     traits: list[Callable[[Summary], str]] = [_shape, *(partial(_made_by, n) for n in origins)]
     for describe in traits:
         described = {key: text for key, kept in fitting.items() if (text := describe(kept))}
@@ -237,7 +237,8 @@ def _shape(summary: Summary) -> str:
 
 def _made_by(name: str, summary: Summary) -> str:
     """Return a fingerprint of the summary's origin with its name; empty where it has none."""
-    return f"{name} {summary.origin[name]}" if name in summary.origin else ""
+    made_by = summary.made_by
+    return f"{name} {made_by[name]}" if name in made_by else ""
 
 
 _UNSURE = "; no majority of the sites agrees, so which of them are wrong cannot be told"

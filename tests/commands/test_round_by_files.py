@@ -1,5 +1,6 @@
 """A round by files: sites write summaries, the server solves from the files."""
 
+import json
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+import fedcof
 from fedcof import FedCOF, LinearHead, summarize
 from fedcof.cli import app
 from fedcof.commands.shared import EXIT_LEFT_OUT
@@ -41,6 +43,39 @@ def test_the_head_from_files_is_the_head_in_one_process(sites, tmp_path):
     head = LinearHead.load(tmp_path / "head" / "head.safetensors")
     assert head.classes.tolist() == ["cat", "dog"]
     np.testing.assert_allclose(head.weight, method.solve(parts).weight, atol=1e-6)
+
+
+def test_a_transform_and_a_coding_travel_with_the_files_to_the_head(sites, tmp_path):
+    transform = "power:0.5+random-features:16"
+    options = ["--transform", transform, "--coding", "int8", "--out", tmp_path]
+    for name in sites:
+        done = run("summarize", tmp_path / f"{name}.npz", "--client-id", name, *options)
+        assert done.exit_code == 0, done.output
+    files = sorted(tmp_path.glob("*.summary"))
+    assert run("solve", *files, "--out", tmp_path).exit_code == 0
+    head = LinearHead.load(tmp_path / "head.safetensors")
+    assert str(head.transform) == f"{transform}:0:relu:4"
+    done = run("evaluate", tmp_path / "head.safetensors", tmp_path / "north.npz", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["accuracy"] == head.score(*sites["north"]) > 0.8
+    known = json.loads(run("inspect", files[0], "--json").stdout)[0]
+    assert (known["coding"], known["origin"]) == ("int8", {"transform": str(head.transform)})
+    onnx_file = tmp_path / "head.onnx"
+    done = run("export", tmp_path / "head.safetensors", "--onnx", onnx_file)
+    assert done.exit_code == 0, done.output
+    # A site that forgets the transform is set aside by name.
+    lone = tmp_path / "lone"
+    run("summarize", tmp_path / "north.npz", "--client-id", "lone", "--out", lone)
+    done = run("solve", *files, lone / "lone.summary", "--out", lone)
+    assert done.exit_code == EXIT_LEFT_OUT
+    assert "features of length 4 and names for labels; 2 of 3 clients have" in done.output
+
+
+def test_the_transform_of_a_table_s_features_is_no_backbone_s(sites, tmp_path):
+    run("summarize", tmp_path / "north.npz", "--transform", "auto", "--out", tmp_path)
+    assert fedcof.load(tmp_path / "site.summary").origin == {}
+    done = run("summarize", tmp_path / "north.npz", "--transform", "powr", "--out", tmp_path)
+    assert "--transform is 'powr': no transform is called 'powr'; did you mean power" in done.output
 
 
 def test_a_source_with_several_clients_gives_a_file_each(tmp_path):

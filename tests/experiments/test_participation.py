@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fedcof import Fed3R, FedCOF, FedNCM
+from fedcof.client import Sender
 from fedcof.data import Dirichlet, by_column
 from fedcof.experiments import (
     Clients,
@@ -25,9 +26,9 @@ def dealt(features):
 
 @pytest.mark.parametrize("method", [FedNCM(), Fed3R(), FedCOF(0.1), FedCOF(means_per_class=2)])
 def test_last_round_is_the_single_round_exactly(method, dealt):
-    sent = collect(method, dealt, seed=5)
+    sent = collect(Sender(method, 5), dealt)
     head, rounds = participate(method, sent, dealt, participation=0.3, seed=5)
-    expected, whole = evaluate(method, dealt, seed=5)
+    expected, whole = evaluate(Sender(method, 5), dealt)
     last = rounds[-1]
     assert head.weight.tobytes() == whole.weight.tobytes()
     assert last.accuracy == expected.accuracy
@@ -38,7 +39,7 @@ def test_last_round_is_the_single_round_exactly(method, dealt):
 
 def test_every_training_free_round_is_told(dealt):
     told = []
-    sent = collect(FedNCM(), dealt)
+    sent = collect(Sender(FedNCM()), dealt)
     _, rounds = participate(FedNCM(), sent, dealt, participation=0.3, seed=5, on_round=told.append)
     assert told == rounds
 
@@ -52,7 +53,7 @@ def test_every_client_appears_once_and_at_most_the_share_a_round():
 
 
 def test_bytes_grow_with_the_clients_seen(dealt):
-    sent = collect(FedCOF(), dealt)
+    sent = collect(Sender(FedCOF()), dealt)
     _, rounds = participate(FedCOF(), sent, dealt, participation=0.3, seed=1)
     for sizes in (
         [each.formula_bytes for each in rounds],
@@ -76,7 +77,7 @@ def test_row_holds_the_whole_curve(features, tmp_path):
 def test_first_clients_with_one_class_between_them_have_no_head_yet():
     features, labels = np.eye(4, dtype=np.float32), np.array([0, 0, 1, 1])
     dealt = Dealt(features, labels, by_column([*"abcd"]), features, labels)
-    collected = collect(FedNCM(), dealt)
+    collected = collect(Sender(FedNCM()), dealt)
     _, rounds = participate(FedNCM(), collected, dealt, participation=0.25, seed=0)
     assert rounds[0].accuracy == 0
     assert rounds[-1].accuracy > 0

@@ -10,6 +10,7 @@ from fedcof.errors import SummaryError
 from fedcof.federation.admission import Admission
 from fedcof.methods import CCVR, FedCOF, FedNCM
 from fedcof.summaries import ClassMeans, merge
+from fedcof.transforms import parse
 from fedcof.wire import decode, encode
 
 
@@ -134,3 +135,26 @@ def test_an_altered_byte_breaks_nothing(position, value):
     assert summary.client_ids == ("a",)
     assert np.isfinite(summary.means).all()
     assert summary.counts.min() >= 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "came", "fits"),
+    [
+        ("none", "none", True),
+        ("power:0.5", "power:0.5", True),
+        ("power:0.5", "none", False),
+        ("none", "power:0.5", False),
+        ("random-features:2", "random-features:2:0:relu:9", True),
+        ("random-features:2", "random-features:2:1:relu:9", False),
+        ("random-features:2", "random-features:2:0:relu", False),
+        ("random-features:2", "random-features:3:0:relu:9", False),
+        ("none", "rot13", False),
+    ],
+)
+def test_features_must_be_transformed_as_asked(asked, came, fits):
+    admission = Admission(FedCOF(), transform=parse(asked))
+    data = class_means().with_origin({"transform": came}).to_bytes()
+    if fits:
+        assert admission.admit("a", data).origin == {"transform": came}
+    else:
+        assert refusal(data, admission) == "transform"

@@ -51,7 +51,7 @@ def test_random_sets_of_a_client_are_those_of_one_process(tmp_path):
     method, clients = FedCOF(means_per_class=2), make_clients(4)
     features, labels = (np.concatenate(parts) for parts in zip(*clients.values(), strict=True))
     partition = by_column(np.repeat(list(clients), 9))
-    head = evaluate(method, Dealt(features, labels, partition, features, labels), seed=5)[1]
+    head = evaluate(Sender(method, 5), Dealt(features, labels, partition, features, labels))[1]
     head.save(tmp_path / "expected")
     run(GridDouble({1: clients}), tmp_path, job=replace(JOB, sender=Sender(method, seed=5)))
     assert head_bytes(tmp_path) == (tmp_path / "expected").read_bytes()

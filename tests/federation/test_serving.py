@@ -42,6 +42,17 @@ def test_settings_come_from_the_run_configuration():
     )
 
 
+def test_transform_and_coding_travel_in_the_job_and_in_the_fingerprint():
+    config = {"transform": "auto", "backbone": "squeezenet1.1", "coding": "means=int8"}
+    settings = Settings.from_run_config(config)
+    job = Job.from_record(settings.job.to_record())
+    assert (str(job.sender.transform), job.sender.coding) == ("power:0.5+standardize", "means=int8")
+    assert settings.fingerprint["transform"] == "power:0.5+standardize"
+    assert settings.fingerprint["coding"] == "means=int8"
+    of_a_table = Settings.from_run_config({"transform": "auto"})
+    assert of_a_table.fingerprint["transform"] == "none"
+
+
 def test_hyperparameters_are_those_of_the_method():
     settings = Settings.from_run_config({"method": "fed3r", "ridge": 3.0, "shrinkage": 0.1})
     assert settings.job.sender.method == Fed3R(ridge=3.0)

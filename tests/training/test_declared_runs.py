@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedcof.backbones import BACKBONES
+from fedcof.client import Sender
 from fedcof.data import Dirichlet, ImageSet
 from fedcof.experiments import (
     EXPERIMENTS,
@@ -292,7 +293,7 @@ def test_fedadam_steps_by_its_learning_rate_on_the_server(line, ran):
 
 @lines(name for name in UNIQUE.values() if LINES[name].start)
 def test_training_free_rounds_end_with_the_head_of_the_method(line, ran):
-    result, _ = evaluate(line.start.seeded(0), ran.dealt, seed=0)
+    result, _ = evaluate(Sender(line.start.seeded(0)), ran.dealt)
     last = rounds_of(ran.row, "training-free")[-1] if line.trained else ran.row.measured
     assert last["accuracy"] == result.accuracy
     assert last["formula_bytes"] == result.formula_bytes

@@ -5,7 +5,7 @@
 
 from fedcof.backbones.backbone import Backbone, get
 from fedcof.backbones.preprocessing import Preprocessing
-from fedcof.backbones.registry import BACKBONES
+from fedcof.backbones.registry import BACKBONES, transform_for
 from fedcof.backbones.resolver import (
     by_origin,
     resolve,
@@ -27,6 +27,7 @@ __all__ = [
     "resolve",
     "sources",
     "split_name",
+    "transform_for",
     "weights_folder",
     "with_weights",
 ]

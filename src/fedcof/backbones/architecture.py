@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.transforms import Standardize, Transform
 
 if TYPE_CHECKING:
     from torch import nn
+
+DEFAULT_TRANSFORM = Standardize()
+"""Of a backbone for which nothing was measured: the one that never lost anything to speak of."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Architecture:
     paper : str, default ""
         Where the paper's weights are from, one of `NAMED_SOURCES`. Empty: the paper has no numbers
         with this network, or does not say.
+    transform : Transform, default DEFAULT_TRANSFORM
+        What helps its features, as ``fedcof backbones advise`` measured it on public images.
     """
 
     name: str
@@ -91,3 +97,4 @@ class Architecture:
     torchvision: str | None = None
     timm: str | None = None
     paper: str = ""
+    transform: Transform = DEFAULT_TRANSFORM

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcof.backbones import squeezenet1_1
-from fedcof.backbones.architecture import Architecture, Layout, Package
+from fedcof.backbones.architecture import DEFAULT_TRANSFORM, Architecture, Layout, Package
 from fedcof.backbones.preprocessing import Preprocessing
+from fedcof.transforms import NO_TRANSFORM, PowerTransform, Standardize, Transform, chain, parse
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,6 +54,7 @@ BACKBONES: dict[str, Architecture] = {
             package=squeezenet1_1.PACKAGE,
             torchvision="squeezenet1_1",
             paper="torchvision",
+            transform=chain(PowerTransform(0.5), Standardize()),
         ),
         Architecture(
             "mobilenetv2",
@@ -115,3 +117,35 @@ BACKBONES: dict[str, Architecture] = {
         ),
     )
 }
+
+
+def transform_for(text: str, backbone: str) -> Transform:
+    """Return the transform that a text asks for.
+
+    Parameters
+    ----------
+    text : str
+        As `fedcof.transforms.parse` takes it; or "auto": what the backbone declares, or
+        `DEFAULT_TRANSFORM` for one that goes by no name here.
+    backbone : str
+        Its name, as `fedcof.backbones.resolve` takes it; empty where the features are a table's,
+        of which "auto" leaves them as they are.
+
+    Raises
+    ------
+    SettingError
+        If there is no such transform.
+
+    Examples
+    --------
+    >>> str(transform_for("auto", "squeezenet1.1@torchvision"))
+    'power:0.5+standardize'
+    >>> str(transform_for("auto", ""))
+    'none'
+    """
+    if text != "auto":
+        return parse(text)
+    if not backbone:
+        return NO_TRANSFORM
+    known = BACKBONES.get(backbone.partition("@")[0])
+    return known.transform if known else DEFAULT_TRANSFORM

@@ -59,6 +59,8 @@ class Int8(Integers):
 
     name = "int8"
     largest = 127
+    centre_rows = 1
+    least_centred = 8
 
     def row_bytes(self, length: int) -> int:
         """Return one a value."""

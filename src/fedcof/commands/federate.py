@@ -18,12 +18,14 @@ from fedcof.commands.options import (
     MethodName,
     PartitionName,
     Seed,
+    TransformText,
     Weights,
     dealing_settings,
     hyperparameters,
     method_with,
     out_folder,
     reading_settings,
+    sending_settings,
     with_settings,
 )
 from fedcof.commands.shared import (
@@ -45,6 +47,7 @@ from fedcof.settings import settings_of
     dealing=dealing_settings,
     reading=reading_settings,
     hyperparameters=hyperparameters,
+    sending=sending_settings,
     plan=partial(settings_of, Plan),
 )
 def federate(
@@ -62,6 +65,7 @@ def federate(
         str, typer.Option(help="Name of the backbone.", autocompletion=COMPLETIONS["backbones"])
     ] = "squeezenet1.1",
     weights: Weights = "",
+    transform: TransformText = "none",
     partition: PartitionName = "dirichlet",
     seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,
@@ -78,10 +82,12 @@ def federate(
     dealing: Given,
     reading: Given,
     hyperparameters: Given,
+    sending: Given,
     plan: Given,
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
-    from fedcof.backbones import with_weights
+    from fedcof.backbones import transform_for, with_weights
+    from fedcof.client import Sender
     from fedcof.data import Reading, fashion_mnist, get_dealing
     from fedcof.data.datasets import load, preprocessing_of
     from fedcof.experiments import evaluate
@@ -90,6 +96,7 @@ def federate(
     with errors_for_people():
         chosen = method_with(method, hyperparameters).seeded(seed)
         backbone = with_weights(backbone, weights)
+        sender = Sender(chosen, seed, **sending, transform=transform_for(transform, backbone))
         if min_clients is not None:
             plan["min_clients"] = min_clients
         if engine == "simulation" and importlib.util.find_spec("flwr") is None:
@@ -112,12 +119,11 @@ def federate(
                 from fedcof.federation.simulation import simulate
 
                 head, report = simulate(
-                    chosen,
+                    sender,
                     dealt.features,
                     dealt.labels,
                     dealt.partition,
                     out,
-                    seed=seed,
                     nodes=nodes,
                     plan=plan,
                     depends_on={
@@ -133,7 +139,7 @@ def federate(
                 rounds, wire_bytes = report.rounds, report.wire_bytes
                 set_aside = {**report.missing, **report.refused, **report.misfit}
             else:
-                result, head = evaluate(chosen, dealt, seed=seed, advance=advance)
+                result, head = evaluate(sender, dealt, advance=advance)
                 rounds, wire_bytes = 1, result.wire_bytes
                 out.mkdir(parents=True, exist_ok=True)
                 head.save(path)

@@ -77,6 +77,15 @@ Weights = Annotated[
         "a file; paper for those of the paper. Default: the first that are found.",
     ),
 ]
+TransformText = Annotated[
+    str,
+    typer.Option(
+        "--transform",
+        metavar="TEXT",
+        help="What is done to features first: steps such as power:0.5+standardize; none; or auto, "
+        "what helps those of the backbone.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there already.")]
 MethodName = Annotated[
@@ -224,6 +233,13 @@ def reading_settings() -> dict[str, Declaration]:
     from fedcof.data import Reading
 
     return settings_of(Reading)
+
+
+def sending_settings() -> dict[str, Declaration]:
+    """Return the settings of how clients send, whatever the method."""
+    from fedcof.client import Sender
+
+    return settings_of(Sender)
 
 
 def dealing_settings() -> dict[str, Declaration]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +15,13 @@ from fedcof.commands.options import (
     Given,
     MethodName,
     Seed,
+    TransformText,
     Weights,
     hyperparameters,
     method_with,
     out_folder,
     reading_settings,
+    sending_settings,
     with_settings,
 )
 from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
@@ -26,7 +29,11 @@ from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
 SUFFIX = ".summary"
 
 
-@with_settings(reading=reading_settings, hyperparameters=partial(hyperparameters, client=True))
+@with_settings(
+    reading=reading_settings,
+    hyperparameters=partial(hyperparameters, client=True),
+    sending=sending_settings,
+)
 def summarize(
     source: Annotated[
         str,
@@ -48,6 +55,7 @@ def summarize(
         ),
     ] = ("squeezenet1.1"),
     weights: Weights = "",
+    transform: TransformText = "none",
     seed: Seed = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
@@ -55,9 +63,10 @@ def summarize(
     force: Force = False,
     reading: Given,
     hyperparameters: Given,
+    sending: Given,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
-    from fedcof.backbones import with_weights
+    from fedcof.backbones import transform_for, with_weights
     from fedcof.client import Sender
     from fedcof.data import Reading, read
     from fedcof.federation.sources import extract
@@ -65,9 +74,11 @@ def summarize(
     from fedcof.progress import progress_bar
 
     with errors_for_people():
-        sender = Sender(method_with(method, hyperparameters), seed)
         backbone = with_weights(backbone, weights)
+        sender = Sender(method_with(method, hyperparameters), seed, **sending)
         own = read(source, Reading(**reading))
+        made_by = "" if own.are_features else backbone
+        sender = replace(sender, transform=transform_for(transform, made_by))
         for line in own.left_out.lines():
             note(line)
         out.mkdir(parents=True, exist_ok=True)

@@ -100,7 +100,9 @@ class Clients:
     def collected(self, method: Method[Any]) -> Collected:
         """Return what the clients send for a method."""
         collected: Collected = _once(
-            self._made, _client_side(method), lambda: collect(method, self.dealt, seed=self.seed)
+            self._made,
+            _client_side(method),
+            lambda: collect(Sender(method, self.seed), self.dealt),
         )
         return collected
 

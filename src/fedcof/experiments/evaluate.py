@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from fedcof.client import Sender
 from fedcof.data import Partition
 from fedcof.heads import LinearHead
-from fedcof.methods import Method
 from fedcof.summaries import Summary, from_bytes
 
 
@@ -98,24 +97,21 @@ class Collected:
 
 
 def collect(
-    method: Method[Any],
+    sender: Sender,
     dealt: Dealt,
     *,
-    seed: int = 0,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Collected:
     """Let every client summarize and send; encode and decode as on the wire.
 
     Parameters
     ----------
-    method : Method
+    sender : Sender
+        How every client makes what it sends.
     dealt : Dealt
-    seed : int
-        Seeds what the clients draw, each from the seed and its id.
     advance : callable
         Called with 1 after every client.
     """
-    sender = Sender(method, seed)
     summaries, sizes = [], []
     for client_id, features, labels in dealt:
         sent = sender.send(features, labels, client_id=client_id, origin=dealt.origin)
@@ -127,10 +123,9 @@ def collect(
 
 
 def evaluate(
-    method: Method[Any],
+    sender: Sender,
     dealt: Dealt,
     *,
-    seed: int = 0,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> tuple[Result, LinearHead]:
     """Collect every client's summary, solve, and score the head.
@@ -139,7 +134,7 @@ def evaluate(
 
     Parameters
     ----------
-    method, dealt, seed, advance
+    sender, dealt, advance
         As for `collect`.
 
     Returns
@@ -147,12 +142,12 @@ def evaluate(
     result : Result
     head : LinearHead
     """
-    sent = collect(method, dealt, seed=seed, advance=advance)
+    sent = collect(sender, dealt, advance=advance)
     start = time.perf_counter()
-    head = method.solve(sent.summaries).with_provenance(sending=Sender(method, seed).settings())
+    head = sender.method.solve(sent.summaries).with_provenance(sending=sender.settings())
     seconds = time.perf_counter() - start
     result = Result(
-        method=method.name,
+        method=sender.method.name,
         accuracy=head.score(dealt.test_features, dealt.test_labels),
         formula_bytes=sent.formula_bytes,
         wire_bytes=sent.wire_bytes,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcof.client import Sender
 from fedcof.data import FeatureTable, ImageSet, Partition
 from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import participate
@@ -52,7 +53,7 @@ def training_free_rounds(
     summaries : list of Summary
         What the clients sent.
     """
-    collected = collect(method, dealt, seed=settings.seed)
+    collected = collect(Sender(method, settings.seed), dealt)
     head, rounds = participate(
         method,
         collected,

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fedcof.errors import SummaryError
+from fedcof.errors import SettingError, SummaryError
 from fedcof.methods import Method
 from fedcof.summaries import Summary, check_classes, from_bytes
+from fedcof.summaries.base import TRANSFORM
+from fedcof.transforms import NO_TRANSFORM, Transform, parse
 
 _GROWTH = 1.1
 """A client may have gained so many samples since its SuperNode said how many it has."""
@@ -31,11 +33,14 @@ class Admission:
         The classes of the federation; empty where any is welcome.
     max_samples : int, default 0
         The most samples that one client may claim; 0 where there is no such number.
+    transform : Transform, default NO_TRANSFORM
+        What every client does to its features first.
     """
 
     method: Method[Any]
     classes: tuple[int | str, ...] = ()
     max_samples: int = 0
+    transform: Transform = NO_TRANSFORM
 
     def admit(self, client_id: str, data: bytes, *, announced: int | None = None) -> Summary:
         """Decode and check what came as the summary of a client.
@@ -70,6 +75,7 @@ class Admission:
             raise SummaryError("kind", f"a summary of kind {summary.kind!r}, expected {expected!r}")
         if summary.client_ids != (client_id,):
             raise SummaryError("client-ids", "the summary is that of another client, or of several")
+        self._check_transform(summary)
         if self.classes:
             check_classes(summary, np.array(self.classes))
         expected_lengths = self.method.summary_type.expected_lengths(
@@ -98,3 +104,14 @@ class Admission:
                 f"claims {summary.total} samples, at most {self.max_samples} are allowed "
                 "(max-samples)",
             )
+
+    def _check_transform(self, summary: Summary) -> None:
+        """Check that the features were transformed as asked, from whatever length they had."""
+        text = summary.made_by[TRANSFORM]
+        try:
+            found = parse(text)
+            as_asked = self.transform.bound(found.input_dim(summary.dim)) == found
+        except SettingError:
+            as_asked = False
+        if not as_asked:
+            raise SummaryError(TRANSFORM, f"has the transform {text}, expected {self.transform}")

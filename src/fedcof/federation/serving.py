@@ -31,6 +31,7 @@ TEXTS = {
     "classes": "",
     "backbone": "",
     "weights": "",
+    "transform": "none",
     "data": "",
     "run-folder": "fedcof-run",
     "test-data": "",
@@ -83,13 +84,18 @@ class Settings:
         SettingError
             If a value is of another type or out of range, or a key is given in both spellings.
         """
-        from fedcof.backbones import with_weights  # slow, and only needed where a run is set up
+        from fedcof.backbones import (  # slow, and only needed where a run is set up
+            transform_for,
+            with_weights,
+        )
 
         texts = TEXTS | {name: str(config[key]) for name, key in dashed_keys(config).items()}
         method = read_settings(METHODS.find(texts["method"]), config)
+        backbone = with_weights(texts["backbone"], texts["weights"])
+        transform = transform_for(texts["transform"], backbone)
         job = Job(
-            read_settings(Sender, config, method=method),
-            backbone=with_weights(texts["backbone"], texts["weights"]),
+            read_settings(Sender, config, method=method, transform=transform),
+            backbone=backbone,
             data=texts["data"],
             reading=read_settings(Reading, config),
         )
@@ -174,7 +180,8 @@ def serve(
     head, lack = None, ""
     accept = split_names(settings.plan.accept)
     with SummaryStore(folder / STORE, settings.fingerprint, accept) as store:
-        admission = Admission(sender.method, settings.classes, settings.plan.max_samples)
+        most = settings.plan.max_samples
+        admission = Admission(sender.method, settings.classes, most, sender.transform)
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
             tell(f"round {report.rounds}: {report}")

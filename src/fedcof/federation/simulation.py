@@ -21,7 +21,6 @@ from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.serving import Settings, serve
 from fedcof.heads import LinearHead
-from fedcof.methods import Method
 
 _QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -32,13 +31,12 @@ _QUIET = {
 
 
 def simulate(
-    method: Method[Any],
+    sender: Sender,
     features: NDArray[np.floating[Any]],
     labels: NDArray[Any],
     partition: Partition,
     run_folder: Path,
     *,
-    seed: int = 0,
     nodes: int | None = None,
     plan: Mapping[str, Any] | None = None,
     depends_on: Mapping[str, Any] | None = None,
@@ -52,15 +50,14 @@ def simulate(
 
     Parameters
     ----------
-    method : Method
+    sender : Sender
+        How every client makes what it sends.
     features : ndarray of float, shape (n, dim)
     labels : ndarray of int or str, shape (n,)
     partition : Partition
         Which client holds which of the n samples; clients without any do not take part.
     run_folder : path
         Where summaries, head and report are kept.
-    seed : int, default 0
-        Seeds the random sets of the clients, each from the seed and its id.
     nodes : int, optional
         Number of SuperNodes, over which the clients are spread. Default: one a client.
     plan : mapping, optional
@@ -87,7 +84,7 @@ def simulate(
     with tempfile.TemporaryDirectory(prefix="fedcof-") as folder:
         clients = write_clients(Path(folder), features, labels, partition)
         settings = Settings(
-            job=Job(Sender(method, seed), data=folder, origin=origin or {}),
+            job=Job(sender, data=folder, origin=origin or {}),
             run_folder=run_folder,
             plan=Plan(**{"min_clients": clients, **(plan or {})}),
             depends_on=depends_on or {},

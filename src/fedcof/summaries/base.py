@@ -180,6 +180,11 @@ class Summary(ABC):
         """The length of a feature, d."""
 
     @property
+    def made_by(self) -> dict[str, str]:
+        """What made the features, as `origin` says it, and how they were transformed."""
+        return {TRANSFORM: str(NO_TRANSFORM), **self.origin}
+
+    @property
     def counts_by_class(self) -> dict[int | str, int]:
         """The number of samples of every class, the classes in ascending order."""
         labels, counts = self.classes.tolist(), self.counts.tolist()
@@ -517,7 +522,7 @@ def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
     """
     clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for part in parts:
-        for item in {TRANSFORM: str(NO_TRANSFORM), **part.origin}.items():
+        for item in part.made_by.items():
             clients[item].extend(part.client_ids)
     origin: dict[str, str] = {}
     for (name, fingerprint), client_ids in clients.items():
