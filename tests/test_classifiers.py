@@ -131,12 +131,77 @@ def test_a_first_client_of_one_class_waits_for_another(classifier, samples):
 
 def test_partial_fit_refuses_what_it_cannot_place(samples):
     X, y, _ = samples
-    with pytest.raises(ValueError, match="classes must be passed on the first call"):
-        FedNCMClassifier().partial_fit(X, y)
     with pytest.raises(ValueError, match=r"classes \[2\], which are not among \[0 1\]"):
         FedNCMClassifier().partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match="are not those of the first call"):
+    with pytest.raises(ValueError, match=r"lacks \[2\], which came before"):
         FedNCMClassifier().fit(X, y).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"type <U3, those of before are int64"):
+        FedNCMClassifier().fit(X, y).partial_fit(X, np.full(90, "cat"))
+    declared = FedNCMClassifier().partial_fit(X[y < 2], y[y < 2], classes=[0, 1])
+    with pytest.raises(ValueError, match=r"classes \[2\], .* to take them from now on"):
+        declared.partial_fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::fedcof.FewMeansWarning")
+@every_classifier
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_head_grows_by_a_class_that_comes_later(classifier, samples, declared):
+    X, y, clients = samples
+    names = np.array(["cow", "ape", "bat"])[y]
+    early, late = y == 0, y != 0  # the first class in order comes last
+    clients = np.where(early, clients, clients + 12)
+    at_once = clone(classifier).fit(X, names, clients)
+    grown = clone(classifier)
+    for rows in (early, late):
+        classes = np.unique(names[early | (late & rows.any() & rows)]) if declared else None
+        grown.partial_fit(X[rows], names[rows], classes, clients[rows])
+        assert hasattr(grown, "head_") == (rows is late)
+    assert grown.classes_.tolist() == at_once.classes_.tolist() == ["ape", "bat", "cow"]
+    np.testing.assert_allclose(grown.head_.weight, at_once.head_.weight, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(grown.predict(X), at_once.predict(X))
+
+
+@pytest.mark.parametrize("classifier", [FedNCMClassifier(), FedCOFClassifier()])
+def test_after_a_client_has_left_the_classifier_is_that_of_the_others(classifier, samples):
+    X, y, clients = samples
+    clients = np.where(y == 2, 12, clients)  # one client alone holds a class
+    left = clone(classifier).fit(X, y, clients).withdraw(12).withdraw("3")
+    stay = (y != 2) & (clients != 3)
+    never = clone(classifier).fit(X[stay], y[stay], clients[stay])
+    assert left.head_.to_bytes() == never.head_.to_bytes()
+    assert left.summary_.to_bytes() == never.summary_.to_bytes()
+    assert left.classes_.tolist() == never.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("classifier", [Fed3RClassifier(), CCVRClassifier()])
+def test_a_client_leaves_a_sum_by_its_samples(classifier, samples):
+    X, y, clients = samples
+    fitted = clone(classifier).fit(X, y, clients)
+    with pytest.raises(SummaryError, match=r"'3': cannot be taken out .* is a sum"):
+        fitted.withdraw(3)
+    gone = clients == 3
+    with pytest.raises(SummaryError, match="own is not what this client sent"):
+        fitted.withdraw(3, np.tile(X, (2, 1)), np.tile(y, 2))
+    assert "3" in fitted.summary_.client_ids
+    never = clone(classifier).fit(X[~gone], y[~gone], clients[~gone])
+    fitted.withdraw(3, X[gone], y[gone])
+    assert fitted.summary_.client_ids == never.summary_.client_ids
+    np.testing.assert_allclose(fitted.head_.weight, never.head_.weight, rtol=1e-6, atol=1e-9)
+
+
+def test_a_class_that_was_declared_stays_when_its_only_client_leaves(samples):
+    X, y, clients = samples
+    clients = np.where(y == 2, 12, clients)
+    left = FedNCMClassifier().partial_fit(X, y, [0, 1, 2], clients).withdraw(12)
+    assert left.classes_.tolist() == [0, 1, 2]
+    assert np.isneginf(left.decision_function(X)[:, 2]).all()
+
+
+def test_with_one_class_left_there_is_no_head(samples):
+    X, y, _ = samples
+    left = FedNCMClassifier().fit(X[y < 2], y[y < 2], y[y < 2]).withdraw(1)
+    with pytest.raises(NotFittedError):
+        left.predict(X)
 
 
 def test_one_class_in_all_is_refused(samples):

@@ -41,6 +41,7 @@ from fedcof.summaries import (
     load,
     merge,
     summarize,
+    withdraw,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ __all__ = [
     "load",
     "merge",
     "summarize",
+    "withdraw",
 ]
 
 

@@ -32,7 +32,7 @@ from fedcof.labels import as_client_ids, as_labels
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.methods.closed_form import Form
 from fedcof.scatter import ScatterParts
-from fedcof.summaries import ClassMeans, Summary, merge
+from fedcof.summaries import ClassMeans, Summary, merge, withdraw
 
 
 class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
@@ -86,8 +86,9 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         self.classes_, class_index = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class, {self.classes_[0]!r}; a classifier needs two")
-        self.summary_ = self._summarize(features, class_index, _client_names(labels, clients))
-        self.head_ = self._solve()
+        summary = self._summarize(features, class_index, _client_names(labels, clients))
+        self._classes_given = False
+        self._adopt(summary, self.classes_)
         return self
 
     def partial_fit(
@@ -97,15 +98,17 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         classes: ArrayLike | None = None,
         clients: ArrayLike | None = None,
     ) -> Self:
-        """Add the samples of clients that arrive later.
+        """Add the samples of clients that arrive later; nothing is fitted again from samples.
 
         Parameters
         ----------
         X, y, clients
             As for `fit`.
         classes : array_like, shape (n_classes,), optional
-            All labels there will be; needed at the first call unless `fit` came before. A class
-            that no client has held yet is never predicted.
+            All labels there will be, and no other is taken from then on; a class that no client
+            has held yet is never predicted. A later call may give more of them, and the head grows
+            once a client holds one. Where they were never given, a label that is new is a new
+            class.
 
         Returns
         -------
@@ -117,30 +120,96 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         SummaryError
             If a client has been counted before; nothing is added then.
         ValueError
-            If the data is not well-formed, or a label is not one of the classes.
+            If the data is not well-formed, a label is not one of the classes that were given, or a
+            class of before is not among them.
         """
         first = not hasattr(self, "summary_")
         _refuse_masked(X, y, clients)
         features, labels = validate_data(self, X, _targets(y), dtype=_DTYPES, reset=first)
         check_classification_targets(labels)
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit")
-        known = np.unique(np.asarray(classes)) if first else self.classes_
-        if classes is not None and not np.array_equal(known, np.unique(np.asarray(classes))):
-            raise ValueError(f"classes={classes!r} are not those of the first call, {known}")
-        if len(unknown := np.setdiff1d(labels, known)):
-            raise ValueError(f"y holds the classes {unknown}, which are not among {known}")
-        class_index = np.searchsorted(known, labels)
-        summary = self._summarize(features, class_index, _client_names(labels, clients))
-        self.summary_ = summary if first else merge([self.summary_, summary])
-        self.classes_ = known
-        if len(np.unique(self.summary_.classes)) > 1:
-            self.head_ = self._solve()
+        before = np.unique(labels)[:0] if first else self.classes_
+        given = classes is not None or (not first and self._classes_given)
+        known = self._known_classes(before, labels, classes, given=given)
+        names = _client_names(labels, clients)
+        summary = self._summarize(features, np.searchsorted(known, labels), names)
+        if not first:
+            summary = merge([_with_classes(self.summary_, before, known), summary])
+        self._adopt(summary, known)
+        self._classes_given = given
         return self
 
-    def _solve(self) -> LinearHead:
-        head = self._method().solve([self.summary_])
-        return replace(head, classes=self.classes_[head.classes])
+    @staticmethod
+    def _known_classes(
+        before: NDArray[Any], labels: NDArray[Any], classes: ArrayLike | None, *, given: bool
+    ) -> NDArray[Any]:
+        """Return all classes, once more samples have come."""
+        if not given:
+            if (before.dtype.kind in _NUMBERS) != (labels.dtype.kind in _NUMBERS):
+                raise ValueError(
+                    f"y holds labels of type {labels.dtype}, those of before are {before.dtype}"
+                )
+            return np.union1d(before, labels)
+        known = before if classes is None else np.unique(np.asarray(classes))
+        if len(lacking := np.setdiff1d(before, known)):
+            raise ValueError(f"classes={classes!r} lacks {lacking}, which came before")
+        if len(unknown := np.setdiff1d(labels, known)):
+            raise ValueError(
+                f"y holds the classes {unknown}, which are not among {known}; to take them from "
+                "now on, give classes with them"
+            )
+        return known
+
+    def withdraw(
+        self, client: int | str, X: ArrayLike | None = None, y: ArrayLike | None = None
+    ) -> Self:
+        """Take out a client; see `fedcof.withdraw`.
+
+        A class that it alone held leaves with it, unless ``classes`` was given to `partial_fit`.
+
+        Parameters
+        ----------
+        client : int or str
+            The client, as it was in ``clients``.
+        X : array_like of float, shape (n_samples, n_features), optional
+            Its samples. Class means are taken out exactly and need none. `Fed3RClassifier` and
+            `CCVRClassifier` keep a sum: what the client added is subtracted, and rounding stays.
+        y : array_like, shape (n_samples,), optional
+            Their labels.
+
+        Returns
+        -------
+        self
+            Without a ``head_`` if one class is left.
+
+        Raises
+        ------
+        SummaryError
+            If there is no such client, or nobody else, or its samples are needed and not given, or
+            cannot be those that it added. Nothing is changed then.
+        """
+        check_is_fitted(self, "summary_")
+        name, own = as_client_ids([client])[0].item(), None
+        if X is not None and y is not None:
+            features, labels = validate_data(self, X, _targets(y), dtype=_DTYPES, reset=False)
+            known = self._known_classes(self.classes_, labels, None, given=True)
+            class_index = np.searchsorted(known, labels)
+            own = self._summarize(features, class_index, np.full(len(labels), name))
+        left = withdraw(self.summary_, name, own)
+        known = self.classes_ if self._classes_given else self.classes_[np.unique(left.classes)]
+        self._adopt(_with_classes(left, self.classes_, known), known)
+        return self
+
+    def _adopt(self, summary: Summary, classes: NDArray[Any]) -> None:
+        """Take what the clients have sent; without a head where it is of one class."""
+        head = None
+        if len(np.unique(summary.classes)) > 1:
+            head = self._method().solve([summary])
+            head = replace(head, classes=classes[head.classes])
+        self.summary_, self.classes_ = summary, classes
+        if head is not None:
+            self.head_ = head
+        elif hasattr(self, "head_"):
+            del self.head_
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Return the scores of the samples.
@@ -392,6 +461,8 @@ class CCVRClassifier(_MethodClassifier):
 
 
 _DTYPES = (np.float64, np.float32)
+_NUMBERS = "biuf"
+"""Kinds of NumPy's data types that are numbers."""
 
 
 def _priors_text(priors: str | ArrayLike) -> str:
@@ -423,6 +494,11 @@ def _targets(y: ArrayLike) -> ArrayLike:
     if objects and not all(isinstance(label, Integral) for label in np.ravel(y)):
         return y
     return as_labels(y) if np.ndim(y) == 1 else y
+
+
+def _with_classes(summary: Summary, before: NDArray[Any], now: NDArray[Any]) -> Summary:
+    """Return a summary whose classes are indices into other classes than before."""
+    return replace(summary, classes=np.searchsorted(now, before[summary.classes]))
 
 
 def _client_names(labels: NDArray[Any], clients: ArrayLike | None) -> NDArray[np.str_] | None:

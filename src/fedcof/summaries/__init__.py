@@ -12,6 +12,7 @@ from fedcof.summaries.class_moments import (
     class_distributions,
 )
 from fedcof.summaries.gram import Gram
+from fedcof.summaries.withdrawal import withdraw
 
 import_modules(__name__, __path__)
 
@@ -32,4 +33,5 @@ __all__ = [
     "merge",
     "ordered",
     "summarize",
+    "withdraw",
 ]

@@ -255,6 +255,49 @@ class Summary(ABC):
         client_ids, rows = zip(*sorted(clients, key=itemgetter(0)), strict=True)
         return {"client_ids": client_ids, "rows_per_client": np.array(rows)}
 
+    def _without(self, client_id: str) -> Self:
+        """Return the summary without one of its clients, bit for bit; see `fedcof.withdraw`."""
+        raise SummaryError(
+            "sum",
+            f"cannot be taken out of a merged summary of kind {self.kind!r}, which is a sum: merge "
+            "the others again, or give what this client sent (own=), which leaves rounding",
+            client_id=client_id,
+        )
+
+    def _minus(self, own: Self) -> Self:
+        """Return the summary without the client of another; see `fedcof.withdraw`."""
+        return self._without(own.client_ids[0])
+
+    def _clients_without(self, client_id: str) -> dict[str, Any]:
+        """Return the fields that say which clients are behind this summary without one of them."""
+        left = [
+            client
+            for client in zip(self.client_ids, self.rows_per_client.tolist(), strict=True)
+            if client[0] != client_id
+        ]
+        client_ids, rows = zip(*left, strict=True)
+        return {"client_ids": client_ids, "rows_per_client": np.array(rows), "origin": self.origin}
+
+    def _counts_without(self, own: Self) -> NDArray[np.int64]:
+        """Return the counts of every row without those of a client that sent one row a class.
+
+        Raises
+        ------
+        SummaryError
+            If this cannot be what the client sent: it has more samples of a class than all, or
+            another number of rows.
+        """
+        by_class = own.counts_by_class
+        counts = self.counts - np.array([by_class.pop(c, 0) for c in self.classes.tolist()])
+        sent = self.rows_per_client[self.client_ids.index(own.client_ids[0])]
+        if by_class or counts.min() < 0 or sent != own.rows_sent:
+            raise SummaryError(
+                "client-ids",
+                "is here with other rows or fewer samples: own is not what this client sent",
+                client_id=own.client_ids[0],
+            )
+        return np.asarray(counts)
+
     def with_origin(self, origin: Mapping[str, str]) -> Self:
         """Return the summary with another origin."""
         return replace(self, origin=origin)

@@ -136,6 +136,28 @@ class ClassCovariances(ClassMoments):
     def _merge(cls, parts: Sequence[Self]) -> Self:
         return cls._from_distributions(class_distributions(parts), **cls._clients(parts))
 
+    def _minus(self, own: Self) -> Self:
+        counts = self._counts_without(own)
+        rows = {label: row for row, label in enumerate(own.classes.tolist())}
+
+        def distributions() -> Iterator[ClassDistribution]:
+            for place, label in enumerate(self.classes.tolist()):
+                count, left = int(self.counts[place]), int(counts[place])
+                mean = self.means[place].astype(np.float64)
+                covariance = self.covariances[place].astype(np.float64)
+                if label in rows and left:
+                    row, taken = rows[label], count - left
+                    gap = own.means[row] - mean
+                    scatter = (count - 1) * covariance - (taken - 1) * own.covariances[row]
+                    scatter -= taken * count / left * np.outer(gap, gap)
+                    mean = mean - taken / left * gap
+                    covariance = scatter / (left - 1) if left > 1 else np.zeros_like(covariance)
+                if left:
+                    yield ClassDistribution(label, left, mean, covariance)
+
+        clients = self._clients_without(own.client_ids[0])
+        return self._from_distributions(distributions(), **clients)
+
     @staticmethod
     def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of outer products, shape (dim, dim)."""

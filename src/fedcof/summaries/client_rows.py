@@ -32,6 +32,13 @@ class ClientRows(Summary):
             for client_id, start, stop in zip(self.client_ids, [0, *stops[:-1]], stops, strict=True)
         ]
 
+    def _without(self, client_id: str) -> Self:
+        left = np.repeat([name != client_id for name in self.client_ids], self.rows_per_client)
+        arrays = {name: getattr(self, name)[left] for name in ("counts", *self.axes)}
+        # NumPy gives all texts the length of the longest, which may have been this client's.
+        classes = np.array(self.classes[left].tolist())
+        return type(self)(**self._clients_without(client_id), classes=classes, **arrays)
+
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
         pieces = [

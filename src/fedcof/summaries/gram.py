@@ -92,6 +92,20 @@ class Gram(Summary):
             gram=gram,
         )
 
+    def _minus(self, own: Self) -> Self:
+        counts = self._counts_without(own)
+        sums = self.sums.astype(np.float64)
+        place = {label: row for row, label in enumerate(self.classes.tolist())}
+        sums[[place[label] for label in own.classes.tolist()]] -= own.sums
+        left = counts > 0
+        return type(self)(
+            **self._clients_without(own.client_ids[0]),
+            classes=self.classes[left],
+            counts=counts[left],
+            sums=sums[left],
+            gram=self.gram.astype(np.float64) - own.gram,
+        )
+
 
 def check_one_row_per_class(classes: NDArray[Any]) -> None:
     """Check that no class has two rows.
