@@ -24,6 +24,7 @@ from fedcof.commands.shared import warnings_for_people
 from fedcof.commands.solve import solve
 from fedcof.commands.summarize import summarize
 from fedcof.commands.train import train
+from fedcof.commands.withdraw import withdraw
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,7 +55,7 @@ def _main(
 YOUR_DATA, TRY_AND_TRAIN, THE_PAPER = "Your data", "Try, federate, train", "The paper"
 
 for panel, commands in {
-    YOUR_DATA: (summarize, solve, inspect, predict, evaluate, export, compare),
+    YOUR_DATA: (summarize, solve, inspect, predict, evaluate, export, compare, withdraw),
     TRY_AND_TRAIN: (demo, federate, train),
     THE_PAPER: (reproduce, report),
 }.items():

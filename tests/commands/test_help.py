@@ -32,7 +32,7 @@ def test_the_help_of_a_command_holds_that_of_its_arguments(name, command):
 def test_the_help_leads_a_newcomer_through_the_commands_in_the_order_of_their_use():
     told = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     order = ["Your data", *("summarize", "solve", "inspect", "predict", "evaluate", "export")]
-    order += ["compare", "Try, federate, train", "demo", "federate", "train", "app"]
+    order += ["compare", "withdraw", "Try, federate, train", "demo", "federate", "train", "app"]
     order += ["The paper", "reproduce", "report", "datasets", "backbones"]
     lines = [line.strip("│╭─╮ ") for line in told.splitlines()]
     found = [next(i for i, line in enumerate(lines) if line.startswith(name)) for name in order]

@@ -29,6 +29,7 @@ from fedcof.commands.shared import (
     reason_of,
     say,
 )
+from fedcof.commands.withdraw import withdrawn
 from fedcof.errors import OddSiteWarning, SummaryError
 
 if TYPE_CHECKING:
@@ -195,7 +196,9 @@ def collect(sources: Sequence[Path], kind: type[Summary]) -> Arrived:
 
     arrived = Arrived()
     by_content: dict[bytes, Path] = {}
-    for path in summary_files(sources):
+    paths = summary_files(sources)
+    left = {folder: withdrawn(folder) for folder in {path.parent for path in paths}}
+    for path in paths:
         try:
             data = path.read_bytes()
             summary = from_bytes(data)
@@ -206,6 +209,12 @@ def collect(sources: Sequence[Path], kind: type[Summary]) -> Arrived:
             arrived.set_aside[path] = (
                 f"a summary of kind {summary.kind!r}, but the method takes {kind.kind!r}: give "
                 "the --method that the sites had"
+            )
+            continue
+        if gone := left[path.parent].intersection(summary.client_ids):
+            arrived.set_aside[path] = (
+                f"client {min(gone)!r} has withdrawn: `fedcof withdraw` takes it out of this file, "
+                "with --readmit it counts again"
             )
             continue
         first = by_content.setdefault(hashlib.sha256(data).digest(), path)

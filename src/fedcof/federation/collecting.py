@@ -121,11 +121,13 @@ class Collector:
         self._pending: set[str] = set()
         self._faults: Counter[str] = Counter()
         self._in_flight: set[str] = set()
+        self._withdrawn = store.withdrawn()
         store.drop(store.misfits())
         self._accepted = store.client_ids()
         self._classes = {label for kept in store.summaries() for label in kept.classes.tolist()}
         self.report = CollectionReport(
             resumed=set(self._accepted),
+            withdrawn=set(self._withdrawn),
             missing={
                 client_id: f"its summary in the run folder is damaged: {reason}"
                 for client_id, reason in store.unreadable.items()
@@ -138,7 +140,7 @@ class Collector:
 
         Where there is nobody left to ask, it is yielded once.
         """
-        self._wait(lambda: len(self._accepted | self._holders.keys()) >= self._needed())
+        self._wait(lambda: len(self._known()) >= self._needed())
         while self._open_round():
             while self._pending and not self._enough():
                 self._poll()
@@ -153,6 +155,18 @@ class Collector:
 
     def _screen(self) -> None:
         self.report.misfit, self.report.odd = self._store.misfits(), self._store.odd()
+        self._heed_withdrawn()
+
+    def _heed_withdrawn(self) -> None:
+        """Leave out the clients that have withdrawn, be it in this moment by another process."""
+        self._withdrawn = self._store.withdrawn()
+        self._accepted -= self._withdrawn
+        self._pending -= self._withdrawn
+        self.report.withdraw(self._withdrawn)
+
+    def _known(self) -> set[str]:
+        """Return the clients that there are to ask, and those who have answered."""
+        return (self._accepted | self._holders.keys()) - self._withdrawn
 
     def roster(self, wanted: int = 0) -> dict[str, int]:
         """Return the SuperNode of each client that is online, after waiting for some clients.
@@ -168,7 +182,7 @@ class Collector:
         for node_id, node in sorted(self._nodes.items()):
             for client_id in sorted(node.clients or ()) if node.online else ():
                 nodes.setdefault(client_id, node_id)
-        return nodes
+        return {name: node_id for name, node_id in nodes.items() if name not in self._withdrawn}
 
     def _needed(self) -> int:
         return max(1, self._plan.min_clients, self._plan.quorum)
@@ -197,14 +211,14 @@ class Collector:
         asked = self._store.rounds()
         if self._enough():
             return False
-        if self.report.rounds == 0 and (unanswered := set().union(*asked) - self._accepted):
+        if self.report.rounds == 0 and (unanswered := self._unanswered(asked)):
             self._pending |= unanswered  # of a run before this one
         elif self._plan.rounds and len(asked) >= self._plan.rounds:
             return False
         else:
             if self._undescribed():
                 self._wait(lambda: True)
-            known = self._accepted | self._holders.keys()
+            known = self._known()
             unasked = sorted(known.difference(*asked) - self._accepted)
             size = min(len(unasked), math.ceil(self._plan.participation * len(known)))
             rng = np.random.default_rng([self._seed, len(asked)])
@@ -214,8 +228,12 @@ class Collector:
         self.report.rounds += bool(self._pending)
         return bool(self._pending)
 
+    def _unanswered(self, asked: list[set[str]]) -> set[str]:
+        return set().union(*asked) - self._accepted - self._withdrawn
+
     def _poll(self) -> None:
         """Look at the grid once; sleep if nothing has happened."""
+        self._heed_withdrawn()
         online = self._update_online()
         answered = [self._receive(question) for question in list(self._open.values())]
         asked = [self._ask_next(node_id) for node_id in sorted(online)]
@@ -329,6 +347,8 @@ class Collector:
                 self._pending.add(client_id)
 
     def _accept(self, client_id: str, data: bytes, *, announced: int | None, late: bool) -> None:
+        if client_id in self._store.withdrawn():
+            return
         if client_id in self._accepted:
             same = self._store.holds(client_id, data)
             (self.report.duplicate if same else self.report.conflicting).add(client_id)

@@ -35,5 +35,10 @@ class Plan:
         "", "Clients that count however odd they are beside the others, with commas between."
     )
 
+    withdraw: str = setting(
+        "", "Clients that leave, with commas between: what they sent is erased, they are not asked."
+    )
+    readmit: str = setting("", "Clients that had left and come back, with commas between.")
+
     def __post_init__(self) -> None:
         check_settings(self)

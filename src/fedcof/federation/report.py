@@ -37,6 +37,8 @@ class CollectionReport:
         Those who sent their summary again; it counts once.
     conflicting : set of str
         Those who sent another summary afterwards; the first counts.
+    withdrawn : set of str
+        Those who have left the federation: nothing of theirs is kept, and they are not asked.
     shared : set of str
         Those that several SuperNodes hold. One of them is asked.
     nodes : dict of int to str
@@ -56,6 +58,7 @@ class CollectionReport:
     late: set[str] = field(default_factory=set)
     duplicate: set[str] = field(default_factory=set)
     conflicting: set[str] = field(default_factory=set)
+    withdrawn: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
     nodes: dict[int, str] = field(default_factory=dict)
     wire_bytes: int = 0
@@ -78,15 +81,39 @@ class CollectionReport:
         self.missing.pop(client_id, None)
         self.refused[client_id] = reason
 
+    def withdraw(self, client_ids: set[str]) -> None:
+        """Note clients that have left, and nothing else of them."""
+        for kept in vars(self).values():
+            if isinstance(kept, set):
+                kept.difference_update(client_ids)
+            elif isinstance(kept, dict):
+                for client_id in client_ids & kept.keys():
+                    del kept[client_id]
+        self.withdrawn |= client_ids
+
+    def readmit(self, client_ids: set[str]) -> None:
+        """Note clients that had left and may be asked again."""
+        self.withdrawn -= client_ids
+
     def __str__(self) -> str:
         """Return one line: how many asked, answered, refused, missing."""
         text = (
             f"{len(self.asked)} clients asked, {len(self.answered)} answered, "
             f"{len(self.refused) + len(self.misfit)} refused, {len(self.missing)} missing"
         )
-        return f"{text}, {len(self.resumed)} from before" if self.resumed else text
+        text += f", {len(self.resumed)} from before" if self.resumed else ""
+        return f"{text}, {len(self.withdrawn)} withdrawn" if self.withdrawn else text
 
     def save(self, path: Path) -> None:
         """Write the report as JSON, the clients in the order of their ids."""
         content = json.dumps(vars(self), default=sorted, indent=2, sort_keys=True)
         write_atomically(path, f"{content}\n".encode())
+
+    @classmethod
+    def load(cls, path: Path) -> CollectionReport:
+        """Read what `save` wrote."""
+        report = cls(**json.loads(path.read_text(encoding="utf-8")))
+        for name, default in vars(cls()).items():
+            setattr(report, name, type(default)(getattr(report, name)))
+        report.nodes = {int(node_id): reason for node_id, reason in report.nodes.items()}
+        return report

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedcof.client import Sender
 from fedcof.data.reading import Reading
-from fedcof.errors import TooFewClientsError
+from fedcof.errors import RunFolderError, SettingError, SummaryError, TooFewClientsError
 from fedcof.federation.admission import Admission
 from fedcof.federation.collecting import Collector, Grid
 from fedcof.federation.plan import Plan
@@ -18,9 +20,9 @@ from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
 from fedcof.heads import LinearHead
-from fedcof.methods import METHODS
+from fedcof.methods import METHODS, get_method
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
-from fedcof.summaries import Summary
+from fedcof.summaries import Summary, check_classes
 
 HEAD = "head.safetensors"
 REPORT = "report.json"
@@ -113,10 +115,42 @@ class Settings:
         """What the summaries depend on; settings of the server alone may change between runs."""
         return {
             **self.job.sender.settings(),
-            "classes": list(self.classes),
             "backbone": self.job.backbone,
             **self.depends_on,
         }
+
+    def to_keep(self) -> dict[str, Any]:
+        """Return what a head is made with, as JSON has it; `kept` reads it."""
+        return {
+            "sending": self.job.sender.settings(),
+            "hyperparameters": asdict(self.job.sender.method),
+            "plan": asdict(self.plan),
+            "classes": self.classes,
+            "min_clients_per_class": self.min_clients_per_class,
+        }
+
+    @classmethod
+    def kept(cls, run_folder: Path) -> Settings:
+        """Return the settings with which the head in a run folder was made.
+
+        Raises
+        ------
+        RunFolderError
+            If no run has used this folder.
+        """
+        with SummaryStore(run_folder / STORE) as store:
+            kept = store.settings()
+        if not kept:
+            raise RunFolderError(f"{run_folder} says nothing of its run: start the run again")
+        sender = Sender.from_settings(kept["sending"])
+        method = get_method(sender.method.name, **kept["hyperparameters"])
+        return cls(
+            job=Job(replace(sender, method=method)),
+            run_folder=run_folder,
+            plan=Plan(**kept["plan"]),
+            classes=tuple(kept["classes"]),
+            min_clients_per_class=kept["min_clients_per_class"],
+        )
 
 
 def parse_classes(text: str) -> tuple[int | str, ...]:
@@ -178,8 +212,11 @@ def serve(
     """
     folder, sender = settings.run_folder, settings.job.sender
     head, lack = None, ""
-    accept = split_names(settings.plan.accept)
-    with SummaryStore(folder / STORE, settings.fingerprint, accept) as store:
+    with opened(settings, settings.fingerprint) as store:
+        check_classes_kept(store, settings)
+        store.keep_settings(settings.to_keep())
+        for line in change(store, settings):
+            tell(line)
         most = settings.plan.max_samples
         admission = Admission(sender.method, settings.classes, most, sender.transform)
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
@@ -189,11 +226,7 @@ def serve(
                 counts = "does not count" if client_id in report.misfit else "counts"
                 tell(f"client {client_id!r} {counts}: {reason}")
             report.save(folder / REPORT)
-            summaries = store.summaries()
-            lack = shortage(summaries, settings)
-            if not lack:
-                head = sender.method.solve(summaries).with_provenance(sending=sender.settings())
-                head.save(folder / HEAD)
+            head, lack = solve(store, settings)
         nodes = {} if head is None else collector.roster(online)
     if head is None:
         raise TooFewClientsError(
@@ -201,6 +234,97 @@ def serve(
             "was collected is kept: start again with this run folder to ask those who are missing"
         )
     return head, report, nodes
+
+
+def opened(settings: Settings, job: Mapping[str, Any] | None = None) -> SummaryStore:
+    """Return the store of a run folder."""
+    return SummaryStore(settings.run_folder / STORE, job, split_names(settings.plan.accept))
+
+
+def check_classes_kept(store: SummaryStore, settings: Settings) -> None:
+    """Check that what is kept is of the classes of the federation, which may have grown.
+
+    Raises
+    ------
+    RunFolderError
+        With the client and its class that is not among them.
+    """
+    for summary in store.summaries() if settings.classes else ():
+        try:
+            check_classes(summary, np.array(settings.classes))
+        except SummaryError as error:
+            raise RunFolderError(
+                f"{settings.run_folder} holds the summary of {error}; classes may grow: give these "
+                "too, or withdraw the client"
+            ) from None
+
+
+def change(store: SummaryStore, settings: Settings) -> Iterator[str]:
+    """Let clients leave and come back as the plan says; yield what happened, in words.
+
+    Raises
+    ------
+    SettingError
+        If one is to do both.
+    """
+    leave, back = split_names(settings.plan.withdraw), split_names(settings.plan.readmit)
+    if both := set(leave) & set(back):
+        raise SettingError("readmit", f"names {min(both)!r}, and so does withdraw: take one out")
+    store.readmit(back)
+    if leave:
+        withdraw(store, settings, leave)
+    yield from (f"client {name!r} has withdrawn: what it sent is erased" for name in leave)
+
+
+def withdraw(
+    store: SummaryStore, settings: Settings, client_ids: Collection[str]
+) -> tuple[LinearHead | None, str]:
+    """Erase clients from a run folder, and make the head again, of the others.
+
+    The old head goes first: whenever this is killed, no head is left that knows them, and doing it
+    again goes on.
+
+    Returns
+    -------
+    head : LinearHead or None
+    lack : str
+        As `solve`.
+
+    Raises
+    ------
+    RunFolderError
+        If another process is in the way of erasing.
+    """
+    folder = settings.run_folder
+    (folder / HEAD).unlink(missing_ok=True)
+    store.withdraw(client_ids)
+    if (folder / REPORT).exists():
+        report = CollectionReport.load(folder / REPORT)
+        report.withdraw(set(client_ids))
+        report.save(folder / REPORT)
+    return solve(store, settings)
+
+
+def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, str]:
+    """Make the head of the summaries that are kept, and write it.
+
+    Returns
+    -------
+    head : LinearHead or None
+    lack : str
+        What the summaries lack for a head; empty if nothing.
+    """
+    sender, path = settings.job.sender, settings.run_folder / HEAD
+    withdrawn = store.withdrawn()
+    summaries = store.summaries()
+    if lack := shortage(summaries, settings):
+        return None, lack
+    head = sender.method.solve(summaries).with_provenance(sending=sender.settings())
+    head.save(path)
+    if store.withdrawn() != withdrawn:  # by another process, in the meantime
+        path.unlink(missing_ok=True)
+        return solve(store, settings)
+    return head, ""
 
 
 def shortage(summaries: Sequence[Summary], settings: Settings) -> str:

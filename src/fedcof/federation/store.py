@@ -1,8 +1,9 @@
 """The summaries that arrived, in a file that survives a kill at any moment.
 
 One SQLite database a run: write-ahead log, one transaction a summary, so a summary is there whole
-or not at all. It also holds the settings that the summaries depend on, and which clients each round
-asked.
+or not at all. It also holds the settings that the summaries depend on, those that the head was made
+with, which clients each round asked, and which have withdrawn: what they sent is erased from the
+file, and nothing of theirs is kept again.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from fedcof.errors import RunFolderError, SummaryError
 from fedcof.screening import misfits, screen
 from fedcof.summaries import Summary, from_bytes
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the tables; another one is refused."""
 
-_WRITERS = {1: "fedcof 0.1.0"}
+_WRITERS = {0: "another program", 1: "fedcof 0.1.0", 2: "fedcof 0.2.0 before its release"}
 """Who wrote the older versions."""
 
 _TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE summaries (client_id TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE rounds (round INTEGER NOT NULL, client_id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE withdrawn (client_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
 
@@ -38,15 +41,16 @@ class SummaryStore:
     ----------
     path : path
         The database; made, with its folder, where there is none.
-    job : mapping of str to number or str
-        What the summaries depend on. A database made for another job is refused.
+    job : mapping of str to number or str, optional
+        What the summaries depend on. A database made for another job is refused. Without it, the
+        database must be there, and is that of any job.
     accept : collection of str, default empty
         Clients that count however odd they are beside the others.
 
     Raises
     ------
     RunFolderError
-        If the database was made for another job or by another version of fedcof.
+        If the database was made for another job or by another version of fedcof, or is not there.
 
     Attributes
     ----------
@@ -56,8 +60,13 @@ class SummaryStore:
     """
 
     def __init__(
-        self, path: Path, job: Mapping[str, Any], accept: Collection[str] = frozenset()
+        self,
+        path: Path,
+        job: Mapping[str, Any] | None = None,
+        accept: Collection[str] = frozenset(),
     ) -> None:
+        if job is None and not path.exists():
+            raise RunFolderError(f"{path.parent} is no run folder: there is no {path.name}")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._accept = accept
@@ -70,7 +79,8 @@ class SummaryStore:
             # missing, and are asked for again.
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
-            self._open({key: json.dumps(value, sort_keys=True) for key, value in job.items()})
+            self._database.execute("PRAGMA secure_delete = ON")
+            self._open(None if job is None else _as_texts(job))
             self._read()
         except sqlite3.DatabaseError as error:
             self.close()
@@ -79,11 +89,11 @@ class SummaryStore:
             self.close()
             raise
 
-    def _open(self, job: Mapping[str, str]) -> None:
+    def _open(self, job: Mapping[str, str] | None) -> None:
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
             (schema,) = self._database.execute("PRAGMA user_version").fetchone()
-            if schema == 0:
+            if schema == 0 and job is not None:
                 for statement in _TABLES.split(";"):
                     self._database.execute(statement)
                 self._database.executemany("INSERT INTO job VALUES (?, ?)", job.items())
@@ -95,6 +105,8 @@ class SummaryStore:
                 f"version of fedcof, {__version__}, cannot go on from it: give another run-folder, "
                 "or the version that wrote it"
             )
+        if job is None:
+            return
         stored = dict(self._database.execute("SELECT key, value FROM job"))
         for key in sorted(stored.keys() | job.keys()):
             if stored.get(key) != job.get(key):
@@ -124,15 +136,20 @@ class SummaryStore:
     def add(self, client_id: str, summary: Summary, data: bytes) -> bool:
         """Keep a client's summary; return whether it is now the one that counts.
 
-        It is not where another one of this client came before. The same one again changes nothing.
+        It is not where another one of this client came before, or the client has withdrawn. The
+        same one again changes nothing.
         """
         with self._database:
             if self.unreadable.pop(client_id, None) is not None:
                 self._delete([client_id])
             self._database.execute(
-                "INSERT OR IGNORE INTO summaries VALUES (?, ?)", (client_id, data)
+                "INSERT OR IGNORE INTO summaries SELECT ?1, ?2 "
+                "WHERE NOT EXISTS (SELECT 1 FROM withdrawn WHERE client_id = ?1)",
+                (client_id, data),
             )
         kept = self._data(client_id)
+        if kept is None:
+            return False
         self._judged = None
         self._summaries[client_id] = summary if kept == data else from_bytes(kept)
         return kept == data
@@ -141,14 +158,14 @@ class SummaryStore:
         """Return whether this is the summary that is kept of a client."""
         return client_id in self._summaries and self._data(client_id) == data
 
-    def _data(self, client_id: str) -> bytes:
+    def _data(self, client_id: str) -> bytes | None:
         query = "SELECT data FROM summaries WHERE client_id = ?"
-        (data,) = self._database.execute(query, (client_id,)).fetchone()
-        return bytes(data)
+        row = self._database.execute(query, (client_id,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def client_ids(self) -> set[str]:
         """Return the clients whose summaries are here."""
-        return set(self._summaries)
+        return set(self._summaries) - self.withdrawn()
 
     def sizes(self) -> dict[str, int]:
         """Return how many bytes the summary of every client took on the wire."""
@@ -172,6 +189,7 @@ class SummaryStore:
         return self._screened()[1]
 
     def _screened(self) -> tuple[dict[str, str], dict[str, str]]:
+        self.withdrawn()
         if self._judged is None:
             refused = misfits(dict(sorted(self._summaries.items())))
             names = sorted(self._summaries.keys() - refused.keys())
@@ -191,6 +209,67 @@ class SummaryStore:
         self._judged = None
         for client_id in list(client_ids):
             del self._summaries[client_id]
+
+    def withdraw(self, client_ids: Collection[str]) -> None:
+        """Erase what clients sent from the file, and keep nothing of theirs from now on.
+
+        Raises
+        ------
+        RunFolderError
+            If another process is in the way of erasing; nothing of theirs counts any more, but
+            their bytes may still be in the file.
+        """
+        with self._database:
+            self._database.executemany(
+                "INSERT OR IGNORE INTO withdrawn VALUES (?)", [(name,) for name in client_ids]
+            )
+            self._delete(client_ids)
+        self.withdrawn()
+        self._erase()
+
+    def _erase(self) -> None:
+        """Leave no byte of what was deleted, neither in the file nor in its log."""
+        try:
+            self._database.execute("VACUUM")
+            query = "PRAGMA wal_checkpoint(TRUNCATE)"
+            (busy, *_) = self._database.execute(query).fetchone()
+        except sqlite3.OperationalError:
+            busy = True
+        if busy:
+            raise RunFolderError(
+                f"{self._path} is in use by another process, so what was deleted may still be in "
+                "its file: do this again once that process has ended"
+            )
+
+    def readmit(self, client_ids: Iterable[str]) -> None:
+        """Let clients that have withdrawn come back; what they send is kept again."""
+        with self._database:
+            self._database.executemany(
+                "DELETE FROM withdrawn WHERE client_id = ?", [(name,) for name in client_ids]
+            )
+
+    def withdrawn(self) -> set[str]:
+        """Return the clients that have withdrawn, be it by another process."""
+        names = {name for (name,) in self._database.execute("SELECT client_id FROM withdrawn")}
+        if gone := names & (self._summaries.keys() | self.unreadable.keys()):
+            self._judged = None
+            for name in gone:
+                self._summaries.pop(name, None)
+                self.unreadable.pop(name, None)
+        return names
+
+    def keep_settings(self, settings: Mapping[str, Any]) -> None:
+        """Keep what the head is made with, in place of what it was made with before."""
+        with self._database:
+            self._database.execute("DELETE FROM settings")
+            self._database.executemany(
+                "INSERT INTO settings VALUES (?, ?)", _as_texts(settings).items()
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """Return what `keep_settings` kept last."""
+        rows = self._database.execute("SELECT key, value FROM settings")
+        return {key: json.loads(value) for key, value in rows}
 
     def _delete(self, client_ids: Iterable[str]) -> None:
         self._database.executemany(
@@ -214,3 +293,7 @@ class SummaryStore:
             self._database.executemany(
                 "INSERT INTO rounds VALUES (?, ?)", [(number, name) for name in client_ids]
             )
+
+
+def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
