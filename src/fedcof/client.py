@@ -170,6 +170,7 @@ class Sender:
         classes: NDArray[Any],
         dim: int,
         *,
+        samples: int | None = None,
         client_id: str = "",
         origin: Mapping[str, str] = _NO_ORIGIN,
     ) -> tuple[int, int]:
@@ -183,6 +184,8 @@ class Sender:
             The client's classes.
         dim : int
             The length of a feature, d.
+        samples : int, optional
+            How many the client has; needed where the size depends on it.
         client_id, origin
             As for `send`.
         """
@@ -192,7 +195,7 @@ class Sender:
         summary_type = self.method.summary_type
         return summary_type.encoded_size(
             classes,
-            summary_type.expected_lengths(dim, self.method.client_settings),
+            summary_type.expected_lengths(dim, self.method.client_settings, samples),
             client_id=client_id,
             origin=origin,
             coding=self.coding,

@@ -45,6 +45,11 @@ def solve_head(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[
     return normalize_rows(_solve_definite(gram, sums, rounding(1.0, len(gram))))
 
 
+def least_squares(gram: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``W = G^-1 B`` as `solve_head` does, with rows of any length."""
+    return _solve_definite(gram, sums, rounding(1.0, len(gram)))
+
+
 def solve_discriminant(
     class_means: NDArray[np.float64],
     covariance: NDArray[np.float64],

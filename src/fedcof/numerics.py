@@ -338,6 +338,21 @@ def _centre(
         rows[piece] *= scales[piece, None]
 
 
+def leading_rows(rows: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+    """Return V, shape (at most rank, dim), so that ``V^T V`` is nearest to ``rows^T rows``.
+
+    Its rows are the leading right singular vectors times their singular values, the largest first.
+    """
+    few = len(rows) < rows.shape[1]
+    gram = rows @ rows.T if few else rows.T @ rows
+    rank = min(rank, len(gram))
+    values, vectors = linalg.eigh(gram, subset_by_index=[len(gram) - rank, len(gram) - 1])
+    leading = vectors[:, ::-1].T
+    if few:
+        return np.asarray(leading @ rows)
+    return np.asarray(np.sqrt(np.maximum(values[::-1], 0.0))[:, None] * leading)
+
+
 def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:
     """Add a multiple of the identity, in place."""
     matrix.flat[:: len(matrix) + 1] += value

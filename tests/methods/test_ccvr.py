@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedcof import CCVR, FedNCM
-from fedcof.methods.ccvr import draw_features
+from fedcof.methods.virtual_features import draw_features
 from fedcof.summaries import ClassCovariances, class_distributions
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
+from numpy.typing import ArrayLike
 
-from fedcof.heads import LinearHead, Provenance
+from fedcof.heads import LinearHead
 from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.virtual_features import draw_features, logistic_regression
 from fedcof.settings import setting
-from fedcof.summaries import ClassCovariances, ClassDistribution, Summary, class_distributions
+from fedcof.summaries import ClassCovariances, Summary, class_distributions
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,6 @@ class CCVR(Method[ClassCovariances]):
 
     def fit(self, pooled: Sequence[ClassCovariances]) -> LinearHead:
         """Return the logistic regression on virtual features."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-
         classes = np.unique(np.concatenate([part.classes for part in pooled]))
         check_two_classes(classes)
         rng = np.random.default_rng(self.seed)
@@ -67,28 +63,6 @@ class CCVR(Method[ClassCovariances]):
             ]
         )
         class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
-        scale = features.std() or 1.0
-        classifier = LogisticRegression(max_iter=self.max_iter)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            classifier.fit((features / scale).astype(np.float32), class_index)
-        weight, bias = classifier.coef_ / scale, classifier.intercept_
-        if len(classes) == 2:  # scikit-learn keeps one row then: the log odds of the second class
-            weight, bias = np.vstack([-weight, weight]) / 2, np.hstack([-bias, bias]) / 2
-        iterations = int(classifier.n_iter_.max())
-        provenance = Provenance(self.name, iterations=iterations)
-        return LinearHead(weight, classes, bias, provenance, probabilistic=True)
-
-
-def draw_features(
-    distribution: ClassDistribution, samples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return Gaussian features, shape (samples, dim).
-
-    By the symmetric root: unlike eigenvectors, it does not turn with the last bits. Eigenvalues
-    below zero, of rounded covariances, count as zero.
-    """
-    values, vectors = linalg.eigh(distribution.covariance)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    noise = rng.standard_normal((samples, len(values)))
-    return np.asarray(distribution.mean + noise @ root)
+        return logistic_regression(
+            features, class_index, classes, max_iter=self.max_iter, method=self.name
+        )

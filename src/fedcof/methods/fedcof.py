@@ -96,6 +96,10 @@ class FedCOF(ClosedForm[ClassMeans]):
                 FewMeansWarning,
                 stacklevel=3,
             )
+        return self.estimate(statistics)
+
+    def estimate(self, statistics: ClassStatistics) -> Scatter:
+        """Return the scatter estimated class by class (eq. final-cov-estimate)."""
         return statistics.scatter()
 
     def gram(self, pooled: Scatter) -> NDArray[np.float64]:

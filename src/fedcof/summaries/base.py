@@ -214,11 +214,14 @@ class Summary(ABC):
         }
 
     @classmethod
-    def expected_lengths(cls, dim: int, client_settings: Mapping[str, Any]) -> dict[str, int]:
+    def expected_lengths(
+        cls, dim: int, client_settings: Mapping[str, Any], samples: int | None = None
+    ) -> dict[str, int]:
         """Return the axis lengths of a summary not yet made.
 
         An axis has the length of the client-side hyperparameter of its name. A statistic with an
-        axis of another length overrides this method.
+        axis of another length overrides this method. One whose length depends on how many samples
+        a client has is left out where their number is not given.
         """
         known = {n: value for n, value in client_settings.items() if type(value) is int}
         return {**known, "dim": dim}

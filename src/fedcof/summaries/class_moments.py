@@ -85,7 +85,11 @@ class ClassMoments(Summary):
     def _check(self) -> None:
         super()._check()
         if len(self.client_ids) == 1:
-            check_one_row_per_class(self.classes)
+            self._check_rows()
+
+    def _check_rows(self) -> None:
+        """Check the rows of a single client."""
+        check_one_row_per_class(self.classes)
 
     @classmethod
     def summarize(

@@ -14,7 +14,10 @@ from fedcof.summaries.base import Summary
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientRows(Summary):
-    """Rows in the order of the clients, none merged: all of its arrays have the axis ``rows``."""
+    """Rows in the order of the clients, none merged.
+
+    A statistic with an array that has no row a class has to say how it is merged.
+    """
 
     def _check(self) -> None:
         super()._check()
@@ -41,16 +44,20 @@ class ClientRows(Summary):
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
+        return cls(**cls._merged_rows(parts))
+
+    @classmethod
+    def _merged_rows(cls, parts: Sequence[Self]) -> dict[str, Any]:
+        """Return the fields of all rows, in the order of the clients."""
         pieces = [
             (client_id, part, rows) for part in parts for client_id, rows in part._by_client()
         ]
         pieces.sort(key=lambda piece: piece[0])
-        arrays: dict[str, Any] = {
+        by_row = (name for name, axes in cls.axes.items() if axes[0] == "rows")
+        return {
+            "client_ids": tuple(client_id for client_id, _, _ in pieces),
+            "rows_per_client": np.array([rows.stop - rows.start for _, _, rows in pieces]),
+        } | {
             name: np.concatenate([getattr(part, name)[rows] for _, part, rows in pieces])
-            for name in ("classes", "counts", *cls.axes)
+            for name in ("classes", "counts", *by_row)
         }
-        return cls(
-            client_ids=tuple(client_id for client_id, _, _ in pieces),
-            rows_per_client=np.array([rows.stop - rows.start for _, _, rows in pieces]),
-            **arrays,
-        )
