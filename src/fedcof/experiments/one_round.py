@@ -23,7 +23,7 @@ class OneRound(Procedure):
 
     def columns(self) -> dict[str, Any]:
         """Return the method's name and its hyperparameters."""
-        return {"method": self.method.name, **asdict(self.method)}
+        return method_columns(self.method)
 
     def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
         """Return accuracy and traffic, and what else the experiment shows."""
@@ -44,6 +44,16 @@ class OneRound(Procedure):
         if "condition_within" in execution.metrics:
             measured |= clients.source.conditions()
         return measured | traffic_columns(traffic, clients)
+
+
+_UNSAID = {"form": "regression", "priors": "counts", "temperature": 1.0}
+"""Settings that a row does not say at these values: the paper's experiments have no others."""
+
+
+def method_columns(method: Method[Any]) -> dict[str, Any]:
+    """Return a method's name and hyperparameters, as columns of a row."""
+    columns = {"method": method.name, **asdict(method)}
+    return {name: value for name, value in columns.items() if _UNSAID.get(name) != value}
 
 
 def one_round(*methods: Method[Any]) -> tuple[OneRound, ...]:

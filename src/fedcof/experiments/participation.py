@@ -13,7 +13,7 @@ from fedcof.errors import SummaryError
 from fedcof.experiments.clients import Clients, traffic_of
 from fedcof.experiments.evaluate import Collected, Dealt
 from fedcof.experiments.experiment import Execution, Procedure
-from fedcof.experiments.one_round import traffic_columns
+from fedcof.experiments.one_round import method_columns, traffic_columns
 from fedcof.heads import LinearHead
 from fedcof.methods import Method
 from fedcof.summaries import Summary
@@ -107,8 +107,7 @@ class Participation(Procedure):
     def columns(self) -> dict[str, Any]:
         """Return the method's name and hyperparameters, and the share of the clients."""
         return {
-            "method": self.method.name,
-            **asdict(self.method),
+            **method_columns(self.method),
             "participation": self.participation,
         }
 

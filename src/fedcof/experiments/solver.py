@@ -7,7 +7,7 @@ float32 is 1.19e-7. (The default of ``numpy.linalg.pinv`` is another: 1e-15.)
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy import linalg
 
 from fedcof.experiments.clients import Clients
 from fedcof.experiments.experiment import Execution, Procedure
-from fedcof.experiments.one_round import traffic_columns
+from fedcof.experiments.one_round import method_columns, traffic_columns
 from fedcof.heads import LinearHead, normalize_rows
 from fedcof.methods import ClosedForm
 from fedcof.numerics import rounding
@@ -37,7 +37,7 @@ class Solved(Procedure):
 
     def columns(self) -> dict[str, Any]:
         """Return the method's name, its hyperparameters and the solver."""
-        return {"method": self.method.name, **asdict(self.method), "solver": self.solver}
+        return {**method_columns(self.method), "solver": self.solver}
 
     def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
         """Return accuracy and traffic, and how many directions count as zero."""
