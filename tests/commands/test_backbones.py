@@ -1,5 +1,7 @@
 import json
 
+import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from fedcof.backbones import BACKBONES
@@ -40,3 +42,32 @@ def test_the_papers_weights_are_said_for_programs(tmp_path, monkeypatch):
         "here": False,
         "needs": "vit_base_patch16_224_in21k of timm",
     }
+
+
+@pytest.fixture
+def public(tmp_path):
+    """A table of features of public images, of different brightness."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["cat", "dog", "owl"], 60)
+    features = 1 + rng.normal(size=(180, 8)) + np.repeat(rng.normal(size=(3, 8)), 60, axis=0)
+    features *= rng.lognormal(0, 2, size=(180, 1))
+    np.savez(tmp_path / "public.npz", features=features, labels=labels)
+    return tmp_path / "public.npz"
+
+
+def test_advise_names_a_transform_with_its_lead(public):
+    result = CliRunner().invoke(app, ["backbones", "advise", str(public), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["samples"], found["classes"], found["backbone"]) == (180, 3, None)
+    assert "standardize" in found["recommended"]
+    assert found["measured"][0]["transform"] == "none"
+    shown = CliRunner().invoke(app, ["backbones", "advise", str(public)], env={"COLUMNS": "120"})
+    assert f"--transform {found['recommended']}: the first that" in shown.output
+
+
+def test_advise_refuses_too_few_images_in_a_sentence(tmp_path):
+    np.savez(tmp_path / "few.npz", features=np.eye(4), labels=[0, 0, 1, 1])
+    result = CliRunner().invoke(app, ["backbones", "advise", str(tmp_path / "few.npz")])
+    assert result.exit_code == 1
+    assert "error: fewer than two classes have 10 samples" in result.output
