@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fedcof
 from fedcof import (
     CCVRClassifier,
+    FeatureTransformer,
     Fed3RClassifier,
     FedCOF,
     FedCOFClassifier,
@@ -22,6 +23,7 @@ from fedcof import (
     LinearHead,
     SummaryError,
 )
+from fedcof.transforms import Standardize, parse
 
 ALL = [FedNCMClassifier(), Fed3RClassifier(), FedCOFClassifier(), CCVRClassifier()]
 PROBABILISTIC = [Fed3RClassifier(form="lda"), FedCOFClassifier(form="lda"), CCVRClassifier()]
@@ -37,7 +39,7 @@ def samples():
     return features, labels, clients
 
 
-@parametrize_with_checks([*ALL, *PROBABILISTIC[:2]])
+@parametrize_with_checks([*ALL, *PROBABILISTIC[:2], FeatureTransformer()])
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
 
@@ -446,3 +448,18 @@ class TestTheFormLda:
         sure = FedCOFClassifier(form="lda").fit(X, y, clients)
         unsure = FedCOFClassifier(form="lda", temperature=4.0).fit(X, y, clients)
         np.testing.assert_allclose(unsure.decision_function(X) * 4, sure.decision_function(X))
+
+
+@every_classifier
+def test_a_transform_is_a_step_of_a_pipeline(classifier, samples):
+    features, labels, _ = samples
+    text = "power:0.5+random-features:40"
+    model = make_pipeline(FeatureTransformer(text), clone(classifier)).fit(features, labels)
+    alone = clone(classifier).fit(parse(text)(features), labels)
+    np.testing.assert_array_equal(model.predict(features), alone.predict(parse(text)(features)))
+    transformer = model[0]
+    assert str(transformer.transform_) == f"{text}:0:relu:5"
+    assert len(transformer.get_feature_names_out()) == 40
+    assert clone(FeatureTransformer(Standardize())).fit_transform(features).shape == (90, 5)
+    with pytest.raises(ValueError, match="transform is 'powr'"):
+        FeatureTransformer("powr").fit(features)

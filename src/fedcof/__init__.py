@@ -47,6 +47,7 @@ from fedcof.summaries import (
 if TYPE_CHECKING:
     from fedcof.classifiers import (
         CCVRClassifier,
+        FeatureTransformer,
         Fed3RClassifier,
         FedCOFClassifier,
         FedNCMClassifier,
@@ -62,6 +63,7 @@ __all__ = [
     "ClassMeans",
     "ClassSphericalVariances",
     "ClassVariances",
+    "FeatureTransformer",
     "Fed3R",
     "Fed3RClassifier",
     "FedCOF",

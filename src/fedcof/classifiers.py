@@ -21,7 +21,12 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -33,6 +38,7 @@ from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.methods.closed_form import Form
 from fedcof.scatter import ScatterParts
 from fedcof.summaries import ClassMeans, Summary, merge, withdraw
+from fedcof.transforms import Transform, parse
 
 
 class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
@@ -470,6 +476,54 @@ def _priors_text(priors: str | ArrayLike) -> str:
     if isinstance(priors, str):
         return priors
     return ",".join(f"{index}={share!r}" for index, share in enumerate(np.ravel(priors).tolist()))
+
+
+class FeatureTransformer(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """A transform of features as a step of a pipeline, before a classifier of any kind.
+
+    Parameters
+    ----------
+    steps : str or Transform, default "power:0.5+standardize"
+        The transform, or its text as `fedcof.transforms.parse` takes it.
+
+    Attributes
+    ----------
+    transform_ : Transform
+        That of features of the length that was seen.
+    n_features_in_ : int
+        The length of a feature.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> model = make_pipeline(FeatureTransformer("power:0.5+standardize"), FedCOFClassifier())
+    >>> X, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    >>> model.fit(X, y, fedcofclassifier__clients=np.arange(20) % 5).predict(X).shape
+    (20,)
+    """
+
+    def __init__(self, steps: str | Transform = "power:0.5+standardize") -> None:
+        self.steps = steps
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Take note of the length of a feature; of its values nothing is learnt."""
+        features = validate_data(self, X, dtype=_DTYPES)
+        transform = self.steps if isinstance(self.steps, Transform) else parse(self.steps)
+        self.transform_ = transform.bound(features.shape[1])
+        self._n_features_out = transform.output_dim(features.shape[1])
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Return the transformed features of X, shape (n_samples, n_features)."""
+        check_is_fitted(self)
+        return self.transform_(validate_data(self, X, dtype=_DTYPES, reset=False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def _refuse_masked(*arrays: Any) -> None:
