@@ -478,8 +478,8 @@ def _priors_text(priors: str | ArrayLike) -> str:
     return ",".join(f"{index}={share!r}" for index, share in enumerate(np.ravel(priors).tolist()))
 
 
-class FeatureTransformer(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class FeatureTransformer(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator  # type: ignore[misc]
 ):
     """A transform of features as a step of a pipeline, before a classifier of any kind.
 
