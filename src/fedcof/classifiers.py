@@ -479,7 +479,9 @@ def _priors_text(priors: str | ArrayLike) -> str:
 
 
 class FeatureTransformer(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """A transform of features as a step of a pipeline, before a classifier of any kind.
 
