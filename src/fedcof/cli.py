@@ -20,10 +20,13 @@ from fedcof.commands.inspect import inspect
 from fedcof.commands.predict import predict
 from fedcof.commands.report import report
 from fedcof.commands.reproduce import reproduce
+from fedcof.commands.run import run
 from fedcof.commands.shared import warnings_for_people
 from fedcof.commands.solve import solve
+from fedcof.commands.status import status
 from fedcof.commands.summarize import summarize
 from fedcof.commands.train import train
+from fedcof.commands.watch import watch
 from fedcof.commands.withdraw import withdraw
 
 app = typer.Typer(
@@ -56,7 +59,7 @@ YOUR_DATA, TRY_AND_TRAIN, THE_PAPER = "Your data", "Try, federate, train", "The 
 
 for panel, commands in {
     YOUR_DATA: (summarize, solve, inspect, predict, evaluate, export, compare, withdraw),
-    TRY_AND_TRAIN: (demo, federate, train),
+    TRY_AND_TRAIN: (demo, federate, train, run, status, watch),
     THE_PAPER: (reproduce, report),
 }.items():
     for command in commands:

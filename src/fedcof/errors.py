@@ -19,6 +19,19 @@ def first_of(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def reason_of(error: Exception) -> str:
+    """Return what an error says; one of the file system without its number, the file first.
+
+    Examples
+    --------
+    >>> reason_of(FileNotFoundError(2, "No such file or directory", "head.safetensors"))
+    'head.safetensors: No such file or directory'
+    """
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 class FedCOFError(Exception):
     """Base of every error that fedcof raises on its own account."""
 
@@ -157,6 +170,10 @@ class AnswerError(FedCOFError, ValueError):
 
 class RunFolderError(FedCOFError, ValueError):
     """A run folder belongs to another run, or to another version of fedcof."""
+
+
+class LaunchError(FedCOFError, RuntimeError):
+    """Flower cannot start or follow a run; the text has Flower's words."""
 
 
 class TooFewClientsError(FedCOFError):

@@ -55,6 +55,19 @@ def written_whole(path: Path) -> Iterator[TextIO]:
 
 
 @contextmanager
+def owner_only() -> Iterator[None]:
+    """Let nobody but their owner read the files and folders that are made within the block.
+
+    It sets the umask of the process, so what other threads make meanwhile is as private.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
 def _in_place_of(path: Path) -> Iterator[Path]:
     """Yield the path of a file that takes the place of another once the block has ended well."""
     path = path.resolve()

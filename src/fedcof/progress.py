@@ -33,8 +33,13 @@ class _RateColumn(ProgressColumn):
 class Advance(Protocol):
     """Moves a progress bar."""
 
-    def __call__(self, steps: int, description: str | None = None, /) -> None:
-        """Count ``steps`` more as done; say something else before the bar, if given."""
+    def __call__(
+        self, steps: int, description: str | None = None, /, *, total: int | None = None
+    ) -> None:
+        """Count ``steps`` more as done; say something else before the bar, if given.
+
+        A ``total`` takes the place of what was known of it before.
+        """
 
 
 @contextmanager
@@ -74,7 +79,9 @@ def progress_bar(
     with Progress(*columns, console=console or Console(stderr=True)) as progress:
         task = progress.add_task(description, total=total)
 
-        def advance(steps: int, description: str | None = None, /) -> None:
-            progress.update(task, advance=steps, description=description)
+        def advance(
+            steps: int, description: str | None = None, /, *, total: int | None = None
+        ) -> None:
+            progress.update(task, advance=steps, description=description, total=total)
 
         yield advance

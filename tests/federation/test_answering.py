@@ -73,7 +73,20 @@ def test_summary_is_that_of_the_method_in_the_wires_format(ask):
     assert record["blob"] == FedCOF().summarize(*clients["c000"], client_id="c000").to_bytes()
 
 
-@pytest.mark.parametrize("error", [ValueError(SECRET), ImportError(SECRET), SystemExit(SECRET)])
+class NoException(BaseException):
+    """What a loader may raise and `except Exception` lets through."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(SECRET),
+        ImportError(SECRET),
+        SystemExit(SECRET),
+        KeyboardInterrupt(SECRET),
+        NoException(SECRET),
+    ],
+)
 @pytest.mark.parametrize("action", ["describe", "summarize"])
 def test_text_of_an_error_stays_in_the_log_of_the_supernode(ask, caplog, error, action):
     with caplog.at_level(logging.ERROR, "fedcof"):

@@ -22,6 +22,7 @@ from fedcof.federation.records import Answer
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import HEAD, STORE, Settings, serve
 from fedcof.federation.store import SummaryStore
+from fedcof.federation.watching import Watch
 from fedcof.methods import FedCOF
 from fedcof.summaries import from_bytes
 
@@ -555,17 +556,17 @@ def test_head_is_there_after_every_round(expected, tmp_path):
     grid = GridDouble({1: clients})
     heads = []
 
-    def tell(line):
-        if seen:
-            heads.append(
-                head_bytes(tmp_path) == expected({name: clients[name] for name in seen}, tmp_path)
-            )
-        seen[:] = grid.summarized()
+    class Heads(Watch):
+        def tell(self, text, **fields):
+            if seen:
+                before = {name: clients[name] for name in seen}
+                heads.append(head_bytes(tmp_path) == expected(before, tmp_path))
+            seen[:] = grid.summarized()
 
     serve(
         FlowerGrid(grid),
         Settings(JOB, tmp_path, Plan(participation=0.3, timeout=60)),
-        tell=tell,
+        watch=Heads(),
         now=lambda: grid.time,
         sleep=grid.sleep,
     )

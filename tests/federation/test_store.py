@@ -210,3 +210,22 @@ def test_a_damaged_summary_stops_nobody_and_is_replaced_when_it_comes_again(stor
         assert other.unreadable == {}
     with again(store) as other:
         assert other.client_ids() == {"a", "b"}
+
+
+def test_a_full_disk_is_named_and_what_was_kept_stays(store):
+    # It was sqlite3.OperationalError, in Flower's traceback.
+    add(store, "a")
+    store._database.execute("PRAGMA max_page_count = 4")
+    with pytest.raises(
+        RunFolderError, match=r"database or disk is full\. The summaries that"
+    ):
+        store.open_round(1, {f"client {i}" for i in range(10_000)})
+    assert store.rounds() == []
+    with again(store) as other:
+        assert other.client_ids() == {"a"}
+
+
+def test_a_database_that_breaks_while_it_is_used_is_named(store):
+    store._database.close()
+    with pytest.raises(RunFolderError, match="cannot be read"):
+        store.rounds()

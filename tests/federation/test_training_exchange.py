@@ -228,3 +228,56 @@ def test_a_message_costs_little_more_than_its_numbers():
     assert 1 < overhead < 1.01
     content = to_content(to_record(START), Task(START, SETTINGS, 3), "0", CONFIG)
     assert wire_bytes(content) > START["head.weight"].nbytes + 10 * 8
+
+
+class ComingAndGoing(Grid):
+    """SuperNodes of which none is there for a while, by the seconds that the server has waited."""
+
+    def __init__(self, back_after):
+        super().__init__()
+        self.waited, self.back_after, self.asked = 0.0, back_after, 0
+
+    def online(self):
+        return [1] if self.waited >= self.back_after else []
+
+    def sleep(self, seconds):
+        self.waited += seconds
+
+    def train(self, contents, *, timeout):
+        self.asked += 1
+        if self.online():
+            return super().train(contents, timeout=timeout)
+        return [(key, Fault("it went offline", gone=True)) for key in contents]
+
+
+def run_with_waiting(grid, wait, checkpoint=None):
+    exchange = GridExchange(
+        grid,
+        dict.fromkeys(CLIENTS, 1),
+        CONFIG,
+        wait=wait,
+        now=lambda: grid.waited,
+        sleep=grid.sleep,
+    )
+    return train(exchange, CLIENTS, START, SETTINGS, lambda state: 0.0, checkpoint=checkpoint)
+
+
+def test_where_all_of_a_round_are_offline_the_server_waits_and_goes_on_to_the_same_bits():
+    state, rounds = run_with_waiting(ComingAndGoing(back_after=90.0), wait=100.0)
+    expected, _ = run()
+    np.testing.assert_array_equal(state["head.weight"], expected["head.weight"])
+    assert [done.refused for done in rounds] == [()] * len(rounds)
+
+
+def test_where_nobody_comes_back_the_run_ends_with_the_clients_and_how_to_go_on(tmp_path):
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(TrainingError) as caught:
+        run_with_waiting(ComingAndGoing(back_after=90.0), wait=80.0, checkpoint=checkpoint)
+    assert "it went offline" in str(caught.value)
+    assert "after 80 s" in str(caught.value)
+
+
+def test_a_round_of_which_one_answers_does_not_wait():
+    grid = ComingAndGoing(back_after=0.0)
+    run_with_waiting(grid, wait=100.0)
+    assert (grid.waited, grid.asked) == (0.0, SETTINGS.rounds)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcof.commands.shared import Json, errors_for_people, note, print_table, reason_of
-from fedcof.errors import FedCOFError
+from fedcof.commands.shared import Json, errors_for_people, note, print_table
+from fedcof.errors import FedCOFError, reason_of
 
 
 def inspect(

@@ -15,18 +15,19 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fedcof.errors import FedCOFError, SettingError
+from fedcof.errors import FedCOFError, SettingError, reason_of
 from fedcof.installation import install_line
 
 if TYPE_CHECKING:
@@ -104,6 +105,13 @@ def print_result(document: Any, *shown: RenderableType, as_json: bool) -> None:
             console.print(Text(renderable) if isinstance(renderable, str) else renderable)
     with suppress(OSError):
         _write(captured.get(), sys.stdout)
+
+
+@contextmanager
+def redrawn() -> Iterator[Callable[..., None]]:
+    """Yield a function that shows what it is given in the place of what it showed before."""
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda *shown: live.update(Group(*shown), refresh=True)
 
 
 def table_of(rows: Sequence[Row], title: str = "") -> Table:
@@ -189,19 +197,6 @@ def errors_for_people() -> Iterator[None]:
     except KeyboardInterrupt:
         note("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
-
-
-def reason_of(error: Exception) -> str:
-    """Return what an error says; one of the file system without its number, the file first.
-
-    Examples
-    --------
-    >>> reason_of(FileNotFoundError(2, "No such file or directory", "head.safetensors"))
-    'head.safetensors: No such file or directory'
-    """
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def check_device(device: str) -> None:

@@ -26,11 +26,10 @@ from fedcof.commands.shared import (
     errors_for_people,
     note,
     print_table,
-    reason_of,
     say,
 )
 from fedcof.commands.withdraw import withdrawn
-from fedcof.errors import OddSiteWarning, SummaryError
+from fedcof.errors import OddSiteWarning, SummaryError, reason_of
 
 if TYPE_CHECKING:
     from fedcof.screening import OddSite

@@ -13,9 +13,6 @@ from fedcof.federation.sources import Clients, extract, known_sizes, load_client
 
 _log = logging.getLogger(__name__)
 
-# A user's load_data may call sys.exit, which would end the answer for the other clients.
-_FAILURES = (Exception, SystemExit)
-
 
 def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
     """Answer a question of the server.
@@ -42,7 +39,7 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
         if action == DESCRIBE:
             return describe(job, clients).to_record()
         return summaries(job, clients, question["clients"], int(question["limit"])).to_record()
-    except _FAILURES as error:
+    except BaseException as error:  # a user's load_data may call exit, or raise anything
         _log.error("cannot answer %r: %s", action, code_of(error), exc_info=error)
         return fault_record(error)
 
@@ -69,7 +66,7 @@ def summaries(job: Job, clients: Clients, wanted: list[str], limit: int) -> Answ
     for client_id in wanted:
         try:
             data = summary_bytes(job, clients, client_id)
-        except _FAILURES as error:
+        except BaseException as error:  # one client's fault is not that of the others
             _log.error("client %r: %s", client_id, code_of(error), exc_info=error)
             failed[client_id] = code_of(error)
             continue

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, Job, Record, Roster
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
+from fedcof.federation.watching import Watch
+
+_DAY = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Fault:
     """There will be no answer, for a reason that the report gives."""
 
     reason: str
+    gone: bool = False
+    """Whether it is because the SuperNode went offline, so that it may be asked again."""
 
 
 class Grid(Protocol):
@@ -94,6 +99,8 @@ class Collector:
         Whom to ask, and how long to wait.
     advance : callable
         Called with 1 after every client that is accepted.
+    watch : Watch, optional
+        Is shown how far collecting is.
     now, sleep : callable
         The clock, and how to wait `pause` seconds when nothing has happened.
     """
@@ -107,6 +114,7 @@ class Collector:
         plan: Plan,
         *,
         advance: Callable[[int], None] = lambda steps: None,
+        watch: Watch | None = None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         pause: float = 1.0,
@@ -114,6 +122,7 @@ class Collector:
         self._grid, self._store, self._admission, self._plan = grid, store, admission, plan
         self._job_record, self._seed = job.to_record(), job.sender.seed
         self._advance, self._now, self._sleep, self._pause = advance, now, sleep, pause
+        self._watch = watch or Watch()
         self._started = now()
         self._nodes: dict[int, _Node] = {}
         self._holders: dict[str, list[_Node]] = {}
@@ -124,7 +133,9 @@ class Collector:
         self._withdrawn = store.withdrawn()
         store.drop(store.misfits())
         self._accepted = store.client_ids()
-        self._classes = {label for kept in store.summaries() for label in kept.classes.tolist()}
+        self._classes = Counter(
+            label for kept in store.summaries() for label in set(kept.classes.tolist())
+        )
         self.report = CollectionReport(
             resumed=set(self._accepted),
             withdrawn=set(self._withdrawn),
@@ -238,8 +249,21 @@ class Collector:
         answered = [self._receive(question) for question in list(self._open.values())]
         asked = [self._ask_next(node_id) for node_id in sorted(online)]
         self._give_up_waiting()
+        self._watch.look(self.counts)
         if not any(answered) and not any(asked):
             self._sleep(self._pause)
+
+    def counts(self) -> dict[str, Any]:
+        """Return how far collecting is, as fields of `Status`."""
+        return {
+            "state": "collecting" if self.report.rounds else "waiting",
+            "known": len(self._accepted | self._holders.keys()),
+            "waiting": len(self._pending),
+            "nodes": len(self._nodes),
+            "online": sum(node.online for node in self._nodes.values()),
+            "classes": dict(sorted((str(label), held) for label, held in self._classes.items())),
+            **self.report.counts(),
+        }
 
     def _update_online(self) -> set[int]:
         online = set(self._grid.online())
@@ -270,8 +294,10 @@ class Collector:
         if action == SUMMARIZE:
             record |= {"clients": list(clients), "limit": plan.max_message}
             self.report.asked.update(clients)
-        # It expires long after our deadline: a late answer still counts.
-        question_id = self._grid.ask(node_id, action, record, plan.timeout * (plan.attempts + 1))
+        # It expires long after our deadline: a late answer still counts. Where a site's clock is
+        # hours ahead, Flower drops an answer that would have expired by that clock.
+        ttl = max(_DAY, plan.timeout * (plan.attempts + 1))
+        question_id = self._grid.ask(node_id, action, record, ttl)
         deadline = self._now() + plan.timeout
         question = _Question(question_id or "", node_id, action, clients, deadline)
         if question_id is None:
@@ -355,15 +381,15 @@ class Collector:
             return
         try:
             summary = self._admission.admit(client_id, data, announced=announced)
-            new_classes = set(summary.classes.tolist()) - self._classes
-            if len(self._classes) + len(new_classes) > self._plan.max_classes:
+            classes = set(summary.classes.tolist())
+            if len(classes | self._classes.keys()) > self._plan.max_classes:
                 raise SummaryError("classes", f"more than {self._plan.max_classes} classes in all")
         except SummaryError as error:
             self._refuse(client_id, f"{error.code}: {error.message}")
             return
         if not self._store.add(client_id, summary, data):
             self.report.conflicting.add(client_id)
-        self._classes |= new_classes
+        self._classes.update(classes)
         self._accepted.add(client_id)
         self._pending.discard(client_id)
         self.report.accept(client_id, late=late)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fedcof.files import write_atomically
 
@@ -95,6 +98,21 @@ class CollectionReport:
         """Note clients that had left and may be asked again."""
         self.withdrawn -= client_ids
 
+    def counts(self) -> dict[str, Any]:
+        """Return how many clients are where, as fields of `Status`."""
+        return {
+            "rounds": self.rounds,
+            "asked": len(self.asked),
+            "answered": len(self.answered),
+            "resumed": len(self.resumed),
+            "refused": _counted(reason.partition(":")[0] for reason in self.refused.values()),
+            "missing": _counted(self.missing.values()),
+            "misfit": len(self.misfit),
+            "odd": len(self.odd),
+            "faults": {str(node): reason for node, reason in sorted(self.nodes.items())},
+            "wire_bytes": self.wire_bytes,
+        }
+
     def __str__(self) -> str:
         """Return one line: how many asked, answered, refused, missing."""
         text = (
@@ -117,3 +135,6 @@ class CollectionReport:
             setattr(report, name, type(default)(getattr(report, name)))
         report.nodes = {int(node_id): reason for node_id, reason in report.nodes.items()}
         return report
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())

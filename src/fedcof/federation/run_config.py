@@ -12,6 +12,7 @@ from fedcof.data.reading import Reading
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
 from fedcof.federation.serving import TEXTS, Settings
+from fedcof.federation.watching import Watching
 from fedcof.methods import METHODS
 from fedcof.settings import setting, settings_of
 from fedcof.training import TrainingGoal, TrainingSettings
@@ -22,13 +23,18 @@ class AppTraining(TrainingGoal):
     """Settings of training over SuperNodes besides `TrainingSettings`, prefixed ``train-``."""
 
     timeout: float = setting(3600.0, "Seconds that a round waits for its clients.", above=0)
+    wait: float = setting(
+        600.0,
+        "Seconds to wait for a client where all of a round are offline.",
+        minimum=0,
+    )
 
 
 def known_keys() -> dict[str, Any]:
     """Return every key of the run configuration with its default."""
     METHODS.load_plugins()
     known: dict[str, Any] = dict(TEXTS)
-    for cls in (*METHODS.values(), Sender, Reading, Plan, Settings):
+    for cls in (*METHODS.values(), Sender, Reading, Plan, Settings, Watching):
         known |= {name: declared.default for name, declared in settings_of(cls).items()}
     for cls in (TrainingSettings, AppTraining):
         known |= {f"train_{name}": declared.default for name, declared in settings_of(cls).items()}

@@ -6,22 +6,27 @@ import logging
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
-from fedcof.errors import FedCOFError, SettingError
+from fedcof.errors import FedCOFError, SettingError, reason_of
 from fedcof.federation.collecting import Fault
 from fedcof.federation.evaluating import score
 from fedcof.federation.faults import fault_of
 from fedcof.federation.records import Record
 from fedcof.federation.run_config import check_keys
-from fedcof.federation.serving import HEAD, Settings, serve
+from fedcof.federation.serving import HEAD, REPORT, TEXTS, Settings, naming_run_folder, serve
 from fedcof.federation.sources import load_clients
-from fedcof.settings import dashed_keys
+from fedcof.federation.status import STATUS
+from fedcof.federation.watching import RunWatch, Watch, Watching, as_json
+from fedcof.files import owner_only, write_atomically
+from fedcof.settings import dashed_keys, read_settings
 
 if TYPE_CHECKING:
     from fedcof.training import Round
@@ -35,15 +40,18 @@ _UNSENT = "it is offline, or the SuperLink does not take what is sent to it"
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the federation that the run configuration describes."""
-    with errors_for_people():
-        run(FlowerGrid(grid), context)
+    with owner_only(), errors_for_people(context.run_config):
+        config = context.run_config
+        check_keys(config)
+        watching = read_settings(Watching, config)
+        settings = Settings.from_run_config(config)
+        with RunWatch(settings.run_folder / STATUS, watching, _print) as watch:
+            run(FlowerGrid(grid), context, settings, watch)
 
 
-def run(grid: FlowerGrid, context: Context) -> None:
+def run(grid: FlowerGrid, context: Context, settings: Settings, watch: Watch) -> None:
     """Collect, solve, measure and, where there are rounds of training, train."""
     config, keys = context.run_config, dashed_keys(context.run_config)
-    check_keys(config)
-    settings = Settings.from_run_config(config)
     source = str(config.get(keys.get("test-data", ""), ""))
     with naming_test_data(source):
         test = load_clients(source, context, settings.job.reading) if source else {}
@@ -54,32 +62,64 @@ def run(grid: FlowerGrid, context: Context) -> None:
 
         training = Training.from_run_config(config, settings, test)
     trainers = 0 if training is None else settings.plan.min_clients
-    head, _, nodes = serve(grid, settings, tell=_print, online=trainers)
-    _print(f"{len(head.classes)} classes, dim {head.dim}: {settings.run_folder / HEAD}")
+    head, report, nodes = serve(grid, settings, watch=watch, online=trainers)
+    watch.tell(
+        f"{len(head.classes)} classes, dim {head.dim}: {settings.run_folder / HEAD}",
+        event="head",
+        classes=len(head.classes),
+        dim=head.dim,
+    )
     accuracy = math.nan
     if test:
         with naming_test_data(source):
             accuracy = score(head, test, settings.job.backbone)
-        _print(f"accuracy on {source}: {accuracy:.1%}")
+        watch.show(accuracy=accuracy)
+        watch.tell(f"accuracy on {source}: {accuracy:.1%}", event="accuracy", accuracy=accuracy)
     if training is not None:
-        history = [collected(settings, accuracy)]
-        training.run(grid, nodes, head, history=history, on_round=_print_round)
-        _print(f"trained: {settings.run_folder}")
+        watch.show(state="training")
+        with naming_run_folder(settings.run_folder):
+            history = [collected(settings, accuracy)]
+            training.run(grid, nodes, head, history=history, on_round=partial(_tell_round, watch))
+        watch.tell(f"trained: {settings.run_folder}", event="trained")
+    set_aside = report.missing.keys() | report.refused.keys() | report.misfit.keys()
+    watch.tell(
+        f"done, {len(set_aside)} clients set aside: see {settings.run_folder / REPORT}"
+        if set_aside
+        else "done, every client counts",
+        event="end",
+        set_aside=len(set_aside),
+        run_folder=str(settings.run_folder),
+    )
 
 
 @contextmanager
-def errors_for_people() -> Iterator[None]:
-    """Print an error of fedcof as one line; the run still counts as failed.
+def errors_for_people(config: Mapping[str, Any]) -> Iterator[None]:
+    """Print an error as one line; the run still counts as failed.
 
     Flower marks a run as failed when its ServerApp raises, and logs that with a traceback, which
-    is kept out of Flower's log where the error has been printed.
+    is kept out of Flower's log where the error has been printed. Of an error that is a fault of
+    fedcof itself the traceback is in a file of the run folder.
     """
     try:
         yield
-    except (FedCOFError, ValueError, OSError, ImportError) as error:
-        _print(f"error: {error}")
+    except Exception as error:
+        text = reason_of(error)
+        if not isinstance(error, FedCOFError | ValueError | OSError | ImportError):
+            text = f"{type(error).__name__}: {text}{_with_traceback(config, error)}"
+        structured = config.get("log-json", config.get("log_json", False)) is True
+        _print(as_json(text, event="error") if structured else f"error: {text}")
         logging.getLogger("flwr").addFilter(partial(_is_not_about, error))
         raise
+
+
+def _with_traceback(config: Mapping[str, Any], error: Exception) -> str:
+    """Write the traceback of an error into the run folder, and say so."""
+    folder = config.get("run-folder", config.get("run_folder", TEXTS["run-folder"]))
+    path = Path(str(folder)).absolute() / "error.log"
+    with suppress(OSError):
+        write_atomically(path, "".join(format_exception(error)).encode())
+        return f" ({path} has the traceback; what was collected is kept)"
+    return ""
 
 
 @contextmanager
@@ -95,13 +135,24 @@ def _is_not_about(error: BaseException, record: logging.LogRecord) -> bool:
     return record.exc_info is None or record.exc_info[1] is not error
 
 
-def _print_round(done: Round) -> None:
+def _tell_round(watch: Watch, done: Round) -> None:
     if done.loss is None:
         return
     accuracy = "" if math.isnan(done.accuracy) else f", accuracy {done.accuracy:.1%}"
-    _print(f"training, round {done.number}: {done.clients} clients, loss {done.loss:.4f}{accuracy}")
+    known = {
+        "number": done.number,
+        "clients": done.clients,
+        "loss": done.loss,
+        "accuracy": None if math.isnan(done.accuracy) else done.accuracy,
+    }
+    watch.show(training=known)
+    watch.tell(
+        f"training, round {done.number}: {done.clients} clients, loss {done.loss:.4f}{accuracy}",
+        event="training-round",
+        **known,
+    )
     for refused in done.refused:
-        _print(f"  refused {refused}")
+        watch.tell(f"  refused {refused}", event="training-refused")
 
 
 def _print(line: str) -> None:
@@ -149,7 +200,7 @@ class FlowerGrid:
             # It expires after our deadline, so that this loop decides what comes too late.
             message_id = self._push(Message(content, node_id, MessageType.TRAIN, ttl=2 * timeout))
             if message_id is None:
-                answers.append((key, Fault(_UNSENT)))
+                answers.append((key, Fault(_UNSENT, gone=node_id not in self.online())))
             else:
                 waiting[message_id] = key
         deadline = time.monotonic() + timeout
@@ -173,7 +224,7 @@ class FlowerGrid:
         """
         try:
             for message in self._grid.pull_messages([message_id]):
-                return Fault(fault_of(message.error)) if message.has_error() else message.content
+                return fault_of(message.error) if message.has_error() else message.content
         except Exception as error:
             return Fault(f"malformed answer ({type(error).__name__})")
         return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,20 @@ import numpy as np
 
 from fedcof.client import Sender
 from fedcof.data.reading import Reading
-from fedcof.errors import RunFolderError, SettingError, SummaryError, TooFewClientsError
+from fedcof.errors import (
+    RunFolderError,
+    SettingError,
+    SummaryError,
+    TooFewClientsError,
+    reason_of,
+)
 from fedcof.federation.admission import Admission
 from fedcof.federation.collecting import Collector, Grid
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
+from fedcof.federation.watching import Watch
 from fedcof.heads import LinearHead
 from fedcof.methods import METHODS, get_method
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
@@ -177,7 +185,7 @@ def serve(
     grid: Grid,
     settings: Settings,
     *,
-    tell: Callable[[str], None] = lambda line: None,
+    watch: Watch | None = None,
     online: int = 0,
     **clock: Any,
 ) -> tuple[LinearHead, CollectionReport, dict[str, int]]:
@@ -188,8 +196,8 @@ def serve(
     grid : Grid
         The SuperNodes.
     settings : Settings
-    tell : callable
-        Called with a line of text after every round.
+    watch : Watch, optional
+        Is told of every round, and shown how far the run is.
     online : int, default 0
         How many clients to wait for at the end, for what follows: those of a run that goes on may
         have answered before, and be offline now.
@@ -206,25 +214,25 @@ def serve(
     Raises
     ------
     RunFolderError
-        If the run folder belongs to another federation.
+        If the run folder belongs to another federation, or cannot be written.
     TooFewClientsError
         If there is no head because too few clients answered; the summaries are kept.
     """
     folder, sender = settings.run_folder, settings.job.sender
     head, lack = None, ""
-    with opened(settings, settings.fingerprint) as store:
+    watch = watch or Watch()
+    with naming_run_folder(folder), opened(settings, settings.fingerprint) as store:
         check_classes_kept(store, settings)
         store.keep_settings(settings.to_keep())
         for line in change(store, settings):
-            tell(line)
+            watch.tell(line, event="withdrawn")
         most = settings.plan.max_samples
         admission = Admission(sender.method, settings.classes, most, sender.transform)
+        clock["watch"] = watch
         collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
         for report in collector.rounds():
-            tell(f"round {report.rounds}: {report}")
-            for client_id, reason in {**report.misfit, **report.odd}.items():
-                counts = "does not count" if client_id in report.misfit else "counts"
-                tell(f"client {client_id!r} {counts}: {reason}")
+            watch.show(**collector.counts())
+            _tell(watch, report)
             report.save(folder / REPORT)
             head, lack = solve(store, settings)
         nodes = {} if head is None else collector.roster(online)
@@ -325,6 +333,32 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, s
         path.unlink(missing_ok=True)
         return solve(store, settings)
     return head, ""
+
+
+@contextmanager
+def naming_run_folder(folder: Path) -> Iterator[None]:
+    """Say of a file of the run that cannot be written what is kept, and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(
+            f"{reason_of(error)}. What is in {folder} is kept: make room, or let this user write "
+            "there, and run again with the same run folder"
+        ) from error
+
+
+def _tell(watch: Watch, report: CollectionReport) -> None:
+    """Say what became of a round, and name the clients that are odd beside the others."""
+    text = f"round {report.rounds}: {report}"
+    if not report.asked and report.resumed:
+        text = (
+            f"all {len(report.resumed)} clients are there from before: none is asked, the head is "
+            "solved from what is kept"
+        )
+    watch.tell(text, event="round", **report.counts())
+    for client_id, reason in {**report.misfit, **report.odd}.items():
+        counts = "does not count" if client_id in report.misfit else "counts"
+        watch.tell(f"client {client_id!r} {counts}: {reason}", event="odd", client=client_id)
 
 
 def shortage(summaries: Sequence[Summary], settings: Settings) -> str:

@@ -20,6 +20,7 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.serving import Settings, serve
+from fedcof.files import owner_only
 from fedcof.heads import LinearHead
 
 _QUIET = {
@@ -110,7 +111,7 @@ def run(
 
     See `simulate`, which does this for arrays.
     """
-    with _environment():
+    with _environment(), owner_only():
         from flwr.app import Context
         from flwr.serverapp import Grid, ServerApp
         from flwr.simulation import run_simulation

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,13 +68,20 @@ class SummaryStore:
     ) -> None:
         if job is None and not path.exists():
             raise RunFolderError(f"{path.parent} is no run folder: there is no {path.name}")
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._accept = accept
         self._summaries: dict[str, Summary] = {}
         self._judged: tuple[dict[str, str], dict[str, str]] | None = None
         self.unreadable: dict[str, str] = {}
-        self._database = sqlite3.connect(path, timeout=60)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            self._database = sqlite3.connect(path, timeout=60)
+        except (OSError, sqlite3.Error) as error:
+            raise RunFolderError(
+                f"{path.parent} cannot be used as a run folder: {_reason(error)}; give another "
+                "run-folder, or let this user write there"
+            ) from None
         try:
             # Complete after a kill of the process. After a loss of power the last summaries may be
             # missing, and are asked for again.
@@ -82,6 +90,9 @@ class SummaryStore:
             self._database.execute("PRAGMA secure_delete = ON")
             self._open(None if job is None else _as_texts(job))
             self._read()
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise RunFolderError(f"{path} {_unwritten(error)}") from None
         except sqlite3.DatabaseError as error:
             self.close()
             raise RunFolderError(f"{path} cannot be read: {error}") from None
@@ -123,6 +134,21 @@ class SummaryStore:
             except SummaryError as error:
                 self.unreadable[client_id] = error.message
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write all of the block or nothing; what was written before stays either way."""
+        try:
+            with self._database:
+                yield
+        except sqlite3.OperationalError as error:
+            raise RunFolderError(f"{self._path} {_unwritten(error)}") from None
+
+    def _select(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise RunFolderError(f"{self._path} cannot be read: {error}") from None
+
     def close(self) -> None:
         """Close the database."""
         self._database.close()
@@ -139,7 +165,7 @@ class SummaryStore:
         It is not where another one of this client came before, or the client has withdrawn. The
         same one again changes nothing.
         """
-        with self._database:
+        with self._transaction():
             if self.unreadable.pop(client_id, None) is not None:
                 self._delete([client_id])
             self._database.execute(
@@ -159,9 +185,8 @@ class SummaryStore:
         return client_id in self._summaries and self._data(client_id) == data
 
     def _data(self, client_id: str) -> bytes | None:
-        query = "SELECT data FROM summaries WHERE client_id = ?"
-        row = self._database.execute(query, (client_id,)).fetchone()
-        return None if row is None else bytes(row[0])
+        found = self._select("SELECT data FROM summaries WHERE client_id = ?", client_id)
+        return bytes(found[0][0]) if found else None
 
     def client_ids(self) -> set[str]:
         """Return the clients whose summaries are here."""
@@ -169,7 +194,7 @@ class SummaryStore:
 
     def sizes(self) -> dict[str, int]:
         """Return how many bytes the summary of every client took on the wire."""
-        return dict(self._database.execute("SELECT client_id, LENGTH(data) FROM summaries"))
+        return dict(self._select("SELECT client_id, LENGTH(data) FROM summaries"))
 
     def summaries(self) -> list[Summary]:
         """Return every summary that counts, in the order of the clients' ids."""
@@ -204,7 +229,7 @@ class SummaryStore:
 
     def drop(self, client_ids: Collection[str]) -> None:
         """Forget the summaries of some clients."""
-        with self._database:
+        with self._transaction():
             self._delete(client_ids)
         self._judged = None
         for client_id in list(client_ids):
@@ -219,7 +244,7 @@ class SummaryStore:
             If another process is in the way of erasing; nothing of theirs counts any more, but
             their bytes may still be in the file.
         """
-        with self._database:
+        with self._transaction():
             self._database.executemany(
                 "INSERT OR IGNORE INTO withdrawn VALUES (?)", [(name,) for name in client_ids]
             )
@@ -243,14 +268,14 @@ class SummaryStore:
 
     def readmit(self, client_ids: Iterable[str]) -> None:
         """Let clients that have withdrawn come back; what they send is kept again."""
-        with self._database:
+        with self._transaction():
             self._database.executemany(
                 "DELETE FROM withdrawn WHERE client_id = ?", [(name,) for name in client_ids]
             )
 
     def withdrawn(self) -> set[str]:
         """Return the clients that have withdrawn, be it by another process."""
-        names = {name for (name,) in self._database.execute("SELECT client_id FROM withdrawn")}
+        names = {name for (name,) in self._select("SELECT client_id FROM withdrawn")}
         if gone := names & (self._summaries.keys() | self.unreadable.keys()):
             self._judged = None
             for name in gone:
@@ -260,7 +285,7 @@ class SummaryStore:
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Keep what the head is made with, in place of what it was made with before."""
-        with self._database:
+        with self._transaction():
             self._database.execute("DELETE FROM settings")
             self._database.executemany(
                 "INSERT INTO settings VALUES (?, ?)", _as_texts(settings).items()
@@ -268,7 +293,7 @@ class SummaryStore:
 
     def settings(self) -> dict[str, Any]:
         """Return what `keep_settings` kept last."""
-        rows = self._database.execute("SELECT key, value FROM settings")
+        rows = self._select("SELECT key, value FROM settings")
         return {key: json.loads(value) for key, value in rows}
 
     def _delete(self, client_ids: Iterable[str]) -> None:
@@ -279,9 +304,7 @@ class SummaryStore:
     def rounds(self) -> list[set[str]]:
         """Return the clients that every round so far asked."""
         rounds: list[set[str]] = []
-        for number, client_id in self._database.execute(
-            "SELECT round, client_id FROM rounds ORDER BY round"
-        ):
+        for number, client_id in self._select("SELECT round, client_id FROM rounds ORDER BY round"):
             if number > len(rounds):
                 rounds.append(set())
             rounds[-1].add(client_id)
@@ -289,7 +312,7 @@ class SummaryStore:
 
     def open_round(self, number: int, client_ids: Iterable[str]) -> None:
         """Note which clients a round asks, numbered from 1."""
-        with self._database:
+        with self._transaction():
             self._database.executemany(
                 "INSERT INTO rounds VALUES (?, ?)", [(number, name) for name in client_ids]
             )
@@ -297,3 +320,14 @@ class SummaryStore:
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
+
+
+def _reason(error: OSError | sqlite3.Error) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _unwritten(error: sqlite3.OperationalError) -> str:
+    return (
+        f"cannot be written: {error}. The summaries that are in it are kept: make room, let this "
+        "user write there, or end the other run that does, and run again with the same run folder"
+    )

@@ -113,6 +113,7 @@ def train(
             raise TrainingError(
                 f"round {server_round}: none of the {len(chosen)} replies can be used; "
                 + "; ".join(refused[:_NAMED_IN_ERROR])
+                + _kept(checkpoint)
             )
         state, moments = optimizer.apply(progress.moments, task.state, updates, server_round)
         check_step(state, server_round)
@@ -137,6 +138,13 @@ def train(
         ):
             save_checkpoint(checkpoint, progress, run)
     return progress.kept, list(progress.rounds)
+
+
+def _kept(checkpoint: Path | None) -> str:
+    """Return what a run that stops leaves, as the end of a message."""
+    if checkpoint is None or not checkpoint.exists():
+        return ""
+    return f". {checkpoint} keeps the rounds before it: the same run goes on from there"
 
 
 def _start(history: Sequence[Round], accuracy: float) -> Round:

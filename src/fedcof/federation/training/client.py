@@ -46,7 +46,7 @@ def train(message: Message, context: Context) -> Message:
         ]
         update = _update(task, client_id, data, labels, config)
         return Message(to_answer(client_id, update), reply_to=message)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # as in `answering`
         _log.error("cannot train: %s", code_of(error), exc_info=error)
         return Message(Error(CANNOT, code_of(error)), reply_to=message)
 

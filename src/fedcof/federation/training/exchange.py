@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,11 +15,16 @@ from fedcof.federation.collecting import Fault
 from fedcof.training import TrainingSettings
 from fedcof.training.exchange import Replies, State, Task, Update
 
+_PAUSE = 1.0
+
 ARRAYS, CONFIG, METRICS, CLIENT = "arrays", "config", "metrics", "client"
 
 
 class TrainGrid(Protocol):
     """What training needs of Flower."""
+
+    def online(self) -> Collection[int]:
+        """Return the ids of the SuperNodes that are connected."""
 
     def train(
         self, contents: Mapping[str, tuple[int, RecordDict]], *, timeout: float
@@ -40,15 +46,46 @@ class GridExchange:
         on images, ``network``, the fingerprint of the backbone.
     timeout : float, default 3600
         Seconds that a round waits for its clients.
+    wait : float, default 0
+        Seconds to wait for a client to be back where all of a round have gone offline.
+    now, sleep : callable
+        The clock, and how to wait.
     """
 
     grid: TrainGrid
     nodes: Mapping[str, int]
     config: Mapping[str, Any]
     timeout: float = 3600.0
+    wait: float = 0.0
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
     def __call__(self, task: Task, client_ids: Sequence[str]) -> Replies:
-        """Send a task to some clients and return what they send back."""
+        """Send a task to some clients and return what they send back.
+
+        Where none does because all went offline, they are asked again once one of them is back.
+        """
+        replies, gone = self._ask(task, client_ids)
+        until = self.now() + self.wait
+        while gone == set(client_ids) and self._wait(client_ids, until):
+            again, gone = self._ask(task, client_ids)
+            replies = replace(again, wire_bytes=replies.wire_bytes + again.wire_bytes)
+        if self.wait and gone == set(client_ids):
+            waited = f", and none of the round was back after {self.wait:g} s (train-wait)"
+            replies = replace(replies, failed={k: v + waited for k, v in replies.failed.items()})
+        return replies
+
+    def _wait(self, client_ids: Sequence[str], until: float) -> bool:
+        """Return whether a client came back until then."""
+        nodes = {self.nodes[client_id] for client_id in client_ids}
+        while self.now() < until:
+            self.sleep(_PAUSE)
+            if nodes & set(self.grid.online()):
+                return True
+        return False
+
+    def _ask(self, task: Task, client_ids: Sequence[str]) -> tuple[Replies, set[str]]:
+        """Return the replies, and the clients that are offline."""
         arrays = to_record(task.state)  # one for all messages
         contents = {
             client_id: (self.nodes[client_id], to_content(arrays, task, client_id, self.config))
@@ -56,17 +93,19 @@ class GridExchange:
         }
         updates: dict[str, Update] = {}
         failed = dict.fromkeys(client_ids, f"no reply within {self.timeout:g} s")
+        gone: set[str] = set()
         size = sum(wire_bytes(content) for _, content in contents.values())
         for client_id, answer in self.grid.train(contents, timeout=self.timeout):
             if isinstance(answer, Fault):
                 failed[client_id] = answer.reason
+                gone |= {client_id} if answer.gone else set()
                 continue
             size += wire_bytes(answer)
             try:
                 updates[client_id] = to_update(answer, client_id)
             except RefusedReplyError as error:
                 failed[client_id] = str(error)
-        return Replies(updates, failed, size)
+        return Replies(updates, failed, size), gone
 
 
 def to_record(state: State) -> ArrayRecord:

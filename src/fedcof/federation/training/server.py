@@ -154,7 +154,7 @@ class Training(AppTraining):
             pool_size = self.pool_size if self.mode == "prompt" else None
             model = classifier(backbone, head, pool_size=pool_size, seed=self.settings.seed)
         state, rounds = train(
-            GridExchange(grid, nodes, config, self.timeout),
+            GridExchange(grid, nodes, config, self.timeout, self.wait),
             nodes.keys(),
             get_state(model),
             self.settings,
