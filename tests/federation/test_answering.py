@@ -91,7 +91,7 @@ class NoException(BaseException):
 def test_text_of_an_error_stays_in_the_log_of_the_supernode(ask, caplog, error, action):
     with caplog.at_level(logging.ERROR, "fedcof"):
         record = ask(error, action, clients=["a"], limit=1)
-    assert record == {"fault": f"raised:{type(error).__name__}"}
+    assert record == {"fault": f"raised:{type(error).__name__}", "version": __version__}
     assert SECRET in caplog.text
 
 

@@ -216,9 +216,7 @@ def test_a_full_disk_is_named_and_what_was_kept_stays(store):
     # It was sqlite3.OperationalError, in Flower's traceback.
     add(store, "a")
     store._database.execute("PRAGMA max_page_count = 4")
-    with pytest.raises(
-        RunFolderError, match=r"database or disk is full\. The summaries that"
-    ):
+    with pytest.raises(RunFolderError, match=r"database or disk is full\. The summaries that"):
         store.open_round(1, {f"client {i}" for i in range(10_000)})
     assert store.rounds() == []
     with again(store) as other:

@@ -8,14 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fedcof.commands.shared import errors_for_people, say
+from fedcof.commands.shared import errors_for_people, note, say
 
 app = typer.Typer(no_args_is_help=True, help="The Flower app that `flwr run` runs.")
-
-
-@app.callback()
-def _group() -> None:
-    """Keep `new` a command of its own: Typer makes an app of one command that command."""
 
 
 @app.command()
@@ -35,3 +30,36 @@ def new(
             f"run it:         flwr run {folder} CONNECTION --stream\n"
             f"see it at work: python {folder / 'deploy_loopback.py'} NEW-FOLDER"
         )
+
+
+@app.command()
+def check(
+    superlink: Annotated[str, typer.Argument(help="Address of the SuperLink, HOST:PORT.")],
+    *,
+    root_certificates: Annotated[
+        Path | None,
+        typer.Option(exists=True, help="The SuperLink's certificate, or that of its CA."),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="The SuperLink has no TLS.")] = False,
+    data: Annotated[
+        str, typer.Option(help="Where this site's data is, as in --node-config: it is read.")
+    ] = "",
+) -> None:
+    """Try at a site, before its SuperNode starts: versions, TLS, the clock, the data."""
+    with errors_for_people():
+        from fedcof.federation.preflight import superlink_faults, versions
+
+        if (root_certificates is None) != insecure:
+            raise ValueError("give --root-certificates, or --insecure where there is no TLS")
+        say(versions())
+        faults = superlink_faults(superlink, root_certificates)
+        if data and ":" not in data:
+            from fedcof.data.reading import USUAL_NAMES, read
+
+            clients = read(data, USUAL_NAMES).by_client("this site")
+            say(f"{data}: {len(clients)} clients")
+        for fault in faults:
+            note(fault)
+        if faults:
+            raise typer.Exit(1)
+        say(f"{superlink}: reached, and this machine's clock agrees with its")

@@ -6,6 +6,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcof.federation.answering import answer
+from fedcof.federation.readiness import CHECK, check
 from fedcof.federation.records import DESCRIBE, SUMMARIZE
 
 app = ClientApp()
@@ -21,6 +22,13 @@ def describe(message: Message, context: Context) -> Message:
 def summarize(message: Message, context: Context) -> Message:
     """Send the summaries of clients."""
     return _answer(SUMMARIZE, message, context)
+
+
+@app.query(CHECK)
+def ready(message: Message, context: Context) -> Message:
+    """Say whether this SuperNode could answer."""
+    record = check(dict(message.content["question"]), context)
+    return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
 
 
 @app.train()

@@ -28,6 +28,7 @@ from fedcof.federation.admission import Admission
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, Job, Record, Roster
 from fedcof.federation.report import CollectionReport
+from fedcof.federation.skew import clock_fault, version_fault
 from fedcof.federation.store import SummaryStore
 from fedcof.federation.watching import Watch
 
@@ -79,6 +80,7 @@ class _Question:
     action: str
     clients: tuple[str, ...]
     deadline: float
+    asked_at: float
     late: bool = False
 
 
@@ -103,6 +105,8 @@ class Collector:
         Is shown how far collecting is.
     now, sleep : callable
         The clock, and how to wait `pause` seconds when nothing has happened.
+    wall : callable
+        The clock on the wall, beside which those of the sites are held.
     """
 
     def __init__(
@@ -116,13 +120,14 @@ class Collector:
         advance: Callable[[int], None] = lambda steps: None,
         watch: Watch | None = None,
         now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
         pause: float = 1.0,
     ) -> None:
         self._grid, self._store, self._admission, self._plan = grid, store, admission, plan
         self._job_record, self._seed = job.to_record(), job.sender.seed
         self._advance, self._now, self._sleep, self._pause = advance, now, sleep, pause
-        self._watch = watch or Watch()
+        self._watch, self._wall = watch or Watch(), wall
         self._started = now()
         self._nodes: dict[int, _Node] = {}
         self._holders: dict[str, list[_Node]] = {}
@@ -299,7 +304,9 @@ class Collector:
         ttl = max(_DAY, plan.timeout * (plan.attempts + 1))
         question_id = self._grid.ask(node_id, action, record, ttl)
         deadline = self._now() + plan.timeout
-        question = _Question(question_id or "", node_id, action, clients, deadline)
+        question = _Question(
+            question_id or "", node_id, action, clients, deadline, asked_at=self._wall()
+        )
         if question_id is None:
             self._fault(question, "the question could not be sent")
             return False
@@ -342,6 +349,7 @@ class Collector:
             if node.clients is None:  # else this is the late answer to an earlier question
                 self.report.nodes.pop(question.node_id, None)
                 self._describe(node, roster)
+                self._name_skew(question, roster)
             return
         answer = Answer.from_record(record, limit=self._plan.max_message)
         wanted = set(question.clients)
@@ -359,6 +367,15 @@ class Collector:
             self.report.nodes[question.node_id] = (
                 f"answered for {len(foreign)} clients that it was not asked for; they are ignored"
             )
+
+    def _name_skew(self, question: _Question, roster: Roster) -> None:
+        """Say what is wrong with a site's version, which is then not asked, or with its clock."""
+        version = version_fault(roster.version)
+        fault = version or clock_fault(roster.clock, question.asked_at, self._wall())
+        if fault:
+            self._nodes[question.node_id].given_up = version
+            self.report.nodes[question.node_id] = fault
+            self._watch.tell(f"SuperNode {question.node_id}: {fault}", event="skew")
 
     def _describe(self, node: _Node, roster: Roster) -> None:
         node.roster, node.faults_in_a_row = roster, 0

@@ -16,9 +16,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
+from fedcof import __version__
 from fedcof.client import Sender
 from fedcof.data.reading import USUAL_NAMES, Reading
 from fedcof.errors import AnswerError, SummaryError
+from fedcof.federation.skew import version_fault
 
 DESCRIBE = "describe"
 SUMMARIZE = "summarize"
@@ -192,7 +194,7 @@ class Answer:
 
 def fault_record(error: BaseException) -> dict[str, Any]:
     """Return the answer of a SuperNode that cannot do at all what it is asked."""
-    return {"fault": code_of(error)}
+    return {"fault": code_of(error), "version": __version__}
 
 
 def code_of(error: BaseException) -> str:
@@ -240,4 +242,8 @@ def _known(record: Record, name: str, client_ids: Sequence[str]) -> dict[str, in
 
 def _raise_fault(record: Record) -> None:
     if "fault" in record:
-        raise AnswerError(f"cannot read its data: {checked_code(record['fault'])}")
+        text = f"cannot read its data: {checked_code(record['fault'])}"
+        version = record.get("version")
+        if isinstance(version, str) and _VERSION.fullmatch(version):
+            text += f"; {fault}" if (fault := version_fault(version)) else ""
+        raise AnswerError(text)

@@ -19,6 +19,7 @@ from fedcof.errors import FedCOFError, SettingError, reason_of
 from fedcof.federation.collecting import Fault
 from fedcof.federation.evaluating import score
 from fedcof.federation.faults import fault_of
+from fedcof.federation.readiness import dry_run
 from fedcof.federation.records import Record
 from fedcof.federation.run_config import check_keys
 from fedcof.federation.serving import HEAD, REPORT, TEXTS, Settings, naming_run_folder, serve
@@ -46,7 +47,33 @@ def main(grid: Grid, context: Context) -> None:
         watching = read_settings(Watching, config)
         settings = Settings.from_run_config(config)
         with RunWatch(settings.run_folder / STATUS, watching, _print) as watch:
-            run(FlowerGrid(grid), context, settings, watch)
+            if watching.dry_run:
+                try_out(FlowerGrid(grid), settings, watch)
+            else:
+                run(FlowerGrid(grid), context, settings, watch)
+
+
+def try_out(grid: FlowerGrid, settings: Settings, watch: Watch) -> None:
+    """Ask every site whether it is ready; nothing is collected."""
+    plan = settings.plan
+    sites = dry_run(
+        grid, settings.job, min_clients=plan.min_clients, timeout=plan.timeout, watch=watch
+    )
+    for site in sites:
+        known = f"{site.ready.clients} clients, dim {site.ready.dim}, labels {site.ready.labels}"
+        watch.tell(
+            f"SuperNode {site.node_id}: {'; '.join(site.wrong) or f'ready, {known}'}", event="site"
+        )
+    clients = sum(site.ready.clients for site in sites if not site.wrong)
+    not_ready = sum(bool(site.wrong) for site in sites)
+    lack = clients < plan.min_clients
+    watch.tell("", event="readiness", sites=[site.row() for site in sites])
+    watch.tell(
+        f"{len(sites) - not_ready} of {len(sites)} sites are ready, with {clients} clients"
+        + (f"; min-clients is {plan.min_clients}" if lack else ""),
+        event="end",
+        set_aside=not_ready + lack,
+    )
 
 
 def run(grid: FlowerGrid, context: Context, settings: Settings, watch: Watch) -> None:

@@ -28,8 +28,9 @@ _POINTS = 400
 
 @dataclass(frozen=True)
 class Watching:
-    """Settings of how a run can be watched."""
+    """Settings of how a run can be watched, and tried before."""
 
+    dry_run: bool = setting(False, "Whether every site is only asked if it is ready.")
     log_json: bool = setting(False, "Whether every line of the log is a JSON object.")
     metrics_port: int = setting(
         0, "Port of the metrics for Prometheus; 0: none.", minimum=0, maximum=65535
@@ -111,6 +112,8 @@ class RunWatch(Watch):
 
     def tell(self, text: str, *, event: str = "note", **fields: Any) -> None:
         """Print a line, as a JSON object where that is asked for."""
+        if not text and not self._settings.log_json:
+            return  # it is for programs alone
         if self._settings.log_json:
             text = as_json(text, event=event, **fields)
         self._write(text)
