@@ -130,7 +130,7 @@ def test_data_that_is_wrong_has_its_code(ask, client_id, data, code):
 def test_question_of_another_version_is_answered_with_a_code(ask):
     sending = json.dumps(Sender(FedCOF()).settings() | {"method": "from the future"})
     record = ask(make_clients(1), sending=sending, clients=["c000"], limit=10_000)
-    assert record == {"fault": "raised:ValueError"}
+    assert record == {"fault": "raised:ValueError", "version": __version__}
 
 
 def test_answer_stops_where_it_would_be_too_large():

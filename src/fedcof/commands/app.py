@@ -42,7 +42,7 @@ def check(
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="The SuperLink has no TLS.")] = False,
     data: Annotated[
-        str, typer.Option(help="Where this site's data is, as in --node-config: it is read.")
+        str, typer.Option(help="Path of this site's data, as in --node-config; it is read.")
     ] = "",
 ) -> None:
     """Try at a site, before its SuperNode starts: versions, TLS, the clock, the data."""
@@ -53,10 +53,10 @@ def check(
             raise ValueError("give --root-certificates, or --insecure where there is no TLS")
         say(versions())
         faults = superlink_faults(superlink, root_certificates)
-        if data and ":" not in data:
-            from fedcof.data.reading import USUAL_NAMES, read
+        if data:
+            from fedcof.data.reading import read
 
-            clients = read(data, USUAL_NAMES).by_client("this site")
+            clients = read(data).by_client("this site")
             say(f"{data}: {len(clients)} clients")
         for fault in faults:
             note(fault)

@@ -71,7 +71,7 @@ def _context(certificates: Path | None) -> ssl.SSLContext | None:
 
 
 def _server_time(host: str, port: int, context: ssl.SSLContext | None) -> float:
-    """Return the time in a server's answer, whatever the answer is."""
+    """Return the time in a server's answer, whatever the answer is; 0 where there is none."""
     connection = (
         HTTPConnection(host, port, timeout=_TIMEOUT)
         if context is None
@@ -79,12 +79,13 @@ def _server_time(host: str, port: int, context: ssl.SSLContext | None) -> float:
     )
     try:
         connection.request("GET", "/")
-        date = connection.getresponse().getheader("Date")
-        return 0.0 if date is None else parsedate_to_datetime(date).timestamp()
-    except ValueError:
-        return 0.0
+        date = connection.getresponse().getheader("Date", "")
     finally:
         connection.close()
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _clock_faults(server_time: float, own: float) -> list[str]:
@@ -100,7 +101,7 @@ def _clock_faults(server_time: float, own: float) -> list[str]:
 
 def _clock(seconds: float, where: str) -> str:
     return (
-        f"the clock of this machine is {timedelta(seconds=round(seconds))} {where} the SuperLink's: "
+        f"this machine's clock is {timedelta(seconds=round(seconds))} {where} the SuperLink's: "
         "Flower turns such a SuperNode away. Set the clock, or let NTP do it"
     )
 

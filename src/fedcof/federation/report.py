@@ -136,5 +136,6 @@ class CollectionReport:
         report.nodes = {int(node_id): reason for node_id, reason in report.nodes.items()}
         return report
 
+
 def _counted(names: Iterable[str]) -> dict[str, int]:
     return dict(Counter(names).most_common())

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 app = ServerApp()
 
+DRY_RUN = "dry-run.json"
+"""The file of a dry run's status: that of the run stays."""
+
 _PAUSE = 1.0
 _UNSENT = "it is offline, or the SuperLink does not take what is sent to it"
 
@@ -46,7 +49,8 @@ def main(grid: Grid, context: Context) -> None:
         check_keys(config)
         watching = read_settings(Watching, config)
         settings = Settings.from_run_config(config)
-        with RunWatch(settings.run_folder / STATUS, watching, _print) as watch:
+        name = DRY_RUN if watching.dry_run else STATUS
+        with RunWatch(settings.run_folder / name, watching, _print) as watch:
             if watching.dry_run:
                 try_out(FlowerGrid(grid), settings, watch)
             else:
