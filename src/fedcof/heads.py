@@ -228,6 +228,11 @@ class LinearHead:
         """The length of a feature, d, before it is transformed."""
         return self.transform.input_dim(self.weight.shape[1])
 
+    @property
+    def of_transformed(self) -> LinearHead:
+        """The same head for features that are transformed already."""
+        return replace(self, transform=NO_TRANSFORM)
+
     def with_provenance(self, **changes: Any) -> LinearHead:
         """Return the head with some fields of its provenance changed."""
         return replace(self, provenance=replace(self.provenance or Provenance(""), **changes))

@@ -63,7 +63,10 @@ def test_advise_names_a_transform_with_its_lead(public):
     assert "standardize" in found["recommended"]
     assert found["measured"][0]["transform"] == "none"
     shown = CliRunner().invoke(app, ["backbones", "advise", str(public)], env={"COLUMNS": "120"})
-    assert f"--transform {found['recommended']}: the first that" in shown.output
+    assert (
+        f"--transform {found['recommended']}: not below the best by more than chance"
+        in shown.output
+    )
 
 
 def test_advise_refuses_too_few_images_in_a_sentence(tmp_path):

@@ -31,7 +31,13 @@ from fedcof.training.sampling import choose_clients
 DIM, CLASSES = 6, 3
 SETTINGS = TrainingSettings(rounds=4, client_lr=0.1, batch_size=4, participation=0.5)
 START = {"head.weight": np.zeros((CLASSES, DIM), np.float32)}
-CONFIG = {"data": "", "reading": "{}", "backbone": "", "classes": [0, 1, 2]}
+CONFIG = {
+    "data": "",
+    "reading": "{}",
+    "backbone": "",
+    "classes": [0, 1, 2],
+    "transform": "none",
+}
 
 
 def samples(number):

@@ -43,6 +43,7 @@ from fedcof.training.heads import random_head
 from fedcof.training.local import Samples
 from fedcof.training.probing import probe_clients
 from fedcof.training.trained import TrainedModel
+from fedcof.transforms import parse
 from tiny_networks import save_resnet, save_vit
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*")
@@ -124,6 +125,17 @@ def test_nodes_with_several_clients_train_as_one_process_does(clients, head, tmp
     ]
 
 
+def test_a_head_with_a_transform_is_trained_on_transformed_features(clients, tmp_path):
+    transform = parse("power:0.5+standardize+random-features:6")
+    head = random_head(4, range(3), seed=0, transform=transform)
+    trained, _ = probe(Nodes({1: clients}), head, tmp_path)
+    assert trained.transform == transform.bound(4)
+    transformed = {name: (transform(x), y) for name, (x, y) in clients.items()}
+    expected = in_one_process(transformed, head.of_transformed)
+    np.testing.assert_allclose(trained.weight, expected, rtol=1e-6)
+    assert trained.predict(clients["c000"][0]).shape == clients["c000"][1].shape
+
+
 def test_a_client_that_cannot_train_is_named_by_a_code_and_the_others_go_on(
     clients, head, tmp_path
 ):
@@ -188,7 +200,13 @@ def test_a_node_that_goes_offline_is_named_and_the_others_go_on(clients, head):
     nodes.offline.add(1)
     start = {"head.weight": head.weight.astype(np.float32)}
     chosen = replace(SETTINGS, rounds=1, participation=1.0)
-    config = {"data": SOURCE, "reading": "{}", "backbone": "", "classes": [0, 1, 2]}
+    config = {
+        "data": SOURCE,
+        "reading": "{}",
+        "backbone": "",
+        "classes": [0, 1, 2],
+        "transform": "none",
+    }
     exchange = GridExchange(FlowerGrid(nodes), holders(), config)
     _, rounds = train(exchange, clients, start, chosen, lambda state: 0.0)
     assert rounds[1].clients == 4

@@ -17,6 +17,7 @@ from fedcof import FedCOF, FedNCM, HeadError, LinearHead
 from fedcof.backbones import resolve
 from fedcof.backbones.torch_backbone import network
 from fedcof.cli import app
+from fedcof.client import Sender
 from fedcof.data import Dirichlet, FeatureTable, ImageSet, Partition
 from fedcof.experiments import (
     Experiment,
@@ -57,7 +58,7 @@ QUICK = TrainingSettings(rounds=3, client_lr=0.05, batch_size=8)
 
 
 def test_the_last_training_free_round_has_the_head_of_all_clients(dealt):
-    head, rounds, summaries = training_free_rounds(FedCOF(), dealt, QUICK)
+    head, rounds, summaries = training_free_rounds(Sender(FedCOF(), QUICK.seed), dealt, QUICK)
     whole = FedCOF().solve(summaries)
     assert head.weight.tobytes() == whole.weight.tobytes()
     assert sum(one.clients for one in rounds) == 8
@@ -66,7 +67,7 @@ def test_the_last_training_free_round_has_the_head_of_all_clients(dealt):
 
 
 def test_one_history_has_both_stages(dealt):
-    head, free, _ = training_free_rounds(FedCOF(), dealt, QUICK)
+    head, free, _ = training_free_rounds(Sender(FedCOF(), QUICK.seed), dealt, QUICK)
     _, history = probing(dealt, head).train(QUICK, history=free)
     assert [one.number for one in history] == list(range(1, len(free) + 5))
     assert history[len(free)].accuracy == free[-1].accuracy
@@ -76,7 +77,7 @@ def test_one_history_has_both_stages(dealt):
 
 
 def test_a_temperature_scales_the_head_and_is_told(dealt):
-    head, _, summaries = training_free_rounds(FedNCM(), dealt, QUICK)
+    head, _, summaries = training_free_rounds(Sender(FedNCM(), QUICK.seed), dealt, QUICK)
     scaled = with_temperature(head, summaries)
     factor = scaled.provenance.hyperparameters["temperature"]
     np.testing.assert_allclose(scaled.weight, factor * head.weight)
@@ -99,7 +100,7 @@ def test_fine_tuning_from_fedcof_beats_a_random_head_after_the_same_rounds():
     settings = TrainingSettings(rounds=2, client_lr=1e-4, participation=0.5)
     net = network("squeezenet1.1", preprocessing={"size": 64})
     dealt = deal_features(images, test, partition, net)
-    fedcof, _, _ = training_free_rounds(FedCOF(), dealt, settings)
+    fedcof, _, _ = training_free_rounds(Sender(FedCOF(), settings.seed), dealt, settings)
     ends = []
     for head in (fedcof, random_head(512, labels, seed=0)):
         net = network("squeezenet1.1", preprocessing={"size": 64})

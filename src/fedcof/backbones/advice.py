@@ -14,12 +14,25 @@ from fedcof.errors import SingularScatterWarning, SummaryError
 from fedcof.heads import LinearHead, solve_head
 from fedcof.scatter import ClassStatistics
 from fedcof.summaries.samples import check_samples
-from fedcof.transforms import Transform, parse
+from fedcof.transforms import NO_TRANSFORM, Transform, parse
 
 CANDIDATES = tuple(
-    map(parse, ("none", "standardize", "power:0.5", "power:0.5+standardize", "power:0.25"))
+    map(
+        parse,
+        (
+            "standardize",
+            "power:0.75+standardize",
+            "power:0.5+standardize",
+            "power:0.75",
+            "power:0.5",
+        ),
+    )
 )
-"""The transforms that are compared, the simpler ones first."""
+"""The transforms that are compared with none, those to be preferred first.
+
+Standardising goes before not: where images of one class differ between sites, it gains what a
+comparison without sites cannot show (FedCOF on PACS, by domain: 4 to 5 points).
+"""
 
 FOLDS = 5
 """Parts of the samples; each is held out once."""
@@ -57,9 +70,10 @@ class Advice:
     Parameters
     ----------
     measured : tuple of Measured
-        In the order of the candidates.
+        First without a transform, then in the order of the candidates.
     recommended : Measured
-        The first that is not below the best by more than the standard deviation of that difference.
+        The first of the candidates that is not below the best of all by more than the standard
+        deviation of that difference; without a transform where all are.
     samples, classes : int
         Of the images.
     """
@@ -90,7 +104,7 @@ def advise(
         would tell of itself.
     labels : array_like of int or str, shape (n,)
     candidates : sequence of Transform
-        The simpler ones first; the first is what the others are compared with.
+        Those to be preferred first.
     seed : int, default 0
         Deals the samples to the folds.
     advance : callable
@@ -109,15 +123,16 @@ def advise(
             "samples", f"fewer than two classes have {2 * FOLDS} samples, which the folds need"
         )
     folds = _folds(index, seed)
-    right = [_right(transform(array), index, folds, advance) for transform in candidates]
-    accuracies = [float(hits.mean()) for hits in right]
-    best = int(np.argmax(accuracies))
+    compared = (NO_TRANSFORM, *candidates)
+    right = [_right(transform(array), index, folds, advance) for transform in compared]
     measured = tuple(
-        Measured(transform, accuracy, *_lead(hits, right[0]))
-        for transform, accuracy, hits in zip(candidates, accuracies, right, strict=True)
+        Measured(transform, float(hits.mean()), *_lead(hits, right[0]))
+        for transform, hits in zip(compared, right, strict=True)
     )
-    good = (k for k, hits in enumerate(right) if np.subtract(*_lead(right[best], hits)) <= 0)
-    return Advice(measured, measured[next(good)], len(index), len(classes))
+    best = max(right, key=np.mean)
+    good = [k for k, hits in enumerate(right) if np.subtract(*_lead(best, hits)) <= 0]
+    recommended = measured[min(good, key=lambda k: (k == 0, k))]
+    return Advice(measured, recommended, len(index), len(classes))
 
 
 def _folds(index: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

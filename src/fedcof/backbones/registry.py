@@ -70,6 +70,7 @@ BACKBONES: dict[str, Architecture] = {
             torchvision="mobilenet_v2",
             timm="mobilenetv2_100",
             paper="torchvision",
+            transform=Standardize(),
         ),
         Architecture(
             "resnet18",

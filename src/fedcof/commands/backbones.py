@@ -96,7 +96,7 @@ def advise(
             note(line)
         with progress_bar("Extracting features", len(own), unit="samples") as advance:
             found = extract(own.data, own.labels, named, advance=advance)
-        work = len(CANDIDATES) * FOLDS
+        work = (1 + len(CANDIDATES)) * FOLDS
         with progress_bar("Comparing transforms", work, unit="folds") as advance:
             advice = advice_of(found.features, found.labels, seed=seed, advance=advance)
         chosen = advice.recommended
@@ -117,8 +117,8 @@ def advise(
         }
         title = f"{advice.samples:,} samples of {advice.classes:,} classes, each held out once"
         words = (
-            f"--transform {chosen.transform}: the first that is not below the best by more than "
-            f"chance, {100 * chosen.lead:+.1f} ± {100 * chosen.deviation:.1f} points beside none"
+            f"--transform {chosen.transform}: not below the best by more than chance, "
+            f"{100 * chosen.lead:+.1f} ± {100 * chosen.deviation:.1f} points beside none"
         )
         print_result(document, table_of(rows, title), words, as_json=as_json)
         if own.left_out.count or len(found.labels) < len(own):

@@ -15,12 +15,14 @@ from fedcof.commands.options import (
     Given,
     PartitionName,
     Seed,
+    TransformText,
     Weights,
     dealing_settings,
     hyperparameters,
     method_with,
     out_folder,
     reading_settings,
+    sending_settings,
     with_settings,
 )
 from fedcof.commands.shared import (
@@ -35,13 +37,14 @@ from fedcof.commands.shared import (
 from fedcof.errors import SettingError
 from fedcof.settings import settings_of
 from fedcof.training.settings import TrainingGoal, TrainingSettings
+from fedcof.transforms import NO_TRANSFORM, Transform
 
 if TYPE_CHECKING:
+    from fedcof.client import Sender
     from fedcof.data import FeatureTable, ImageSet
     from fedcof.experiments import Dealt
     from fedcof.experiments.training import Federation
     from fedcof.heads import LinearHead
-    from fedcof.methods import Method
     from fedcof.training import Round
     from fedcof.training.exchange import State
 
@@ -56,6 +59,7 @@ _HEAD = "head.safetensors"
     goal=partial(settings_of, TrainingGoal),
     training=partial(settings_of, TrainingSettings),
     hyperparameters=hyperparameters,
+    sending=sending_settings,
 )
 def train(
     *,
@@ -80,6 +84,7 @@ def train(
         ),
     ] = "squeezenet1.1",
     weights: Weights = "",
+    transform: TransformText = "none",
     image_size: Annotated[
         int | None,
         typer.Option(min=32, help="Pixels of the images. Default: what the weights were made for."),
@@ -104,11 +109,12 @@ def train(
     goal: Given,
     training: Given,
     hyperparameters: Given,
+    sending: Given,
 ) -> None:
     """Train a head, a network or prompts with clients, from a training-free head or another."""
     with errors_for_people():
         check_device(device)
-        from fedcof.backbones import with_weights
+        from fedcof.backbones import transform_for, with_weights
         from fedcof.backbones.torch_backbone import network
         from fedcof.data import Reading, datasets, get_dealing
         from fedcof.experiments.training import deal_features, on_images, probing
@@ -127,7 +133,14 @@ def train(
             _check_random(mode, weights)
         backbone = with_weights(backbone, weights)
         preprocessing = datasets.preprocessing_of(dataset, image_size)
-        origin = _origin(start, hyperparameters, seed=seed, temperature=temperature)
+        origin = _origin(
+            start,
+            hyperparameters,
+            sending,
+            transform=transform_for(transform, backbone),
+            seed=seed,
+            temperature=temperature,
+        )
         names = Reading(**reading)
         samples, test_samples = datasets.load(dataset, data, names)
         if classes is not None or per_class is not None:
@@ -188,6 +201,8 @@ def train(
                 "start": start,
                 "hyperparameters": hyperparameters,
                 "temperature": temperature,
+                "transform": transform,
+                **sending,
                 **scheme.columns(),
             },
         )
@@ -237,18 +252,28 @@ def _part(
 
 
 def _origin(
-    start: str, hyperparameters: Given, *, seed: int, temperature: bool
-) -> Method[Any] | LinearHead | None:
-    """Return what ``--start`` names: a method, the head in a file, or None for a random head."""
+    start: str,
+    hyperparameters: Given,
+    sending: Given,
+    *,
+    transform: Transform,
+    seed: int,
+    temperature: bool,
+) -> Sender | LinearHead | Transform:
+    """Return what ``--start`` names: how clients send, a file's head, a random head's transform."""
+    from fedcof.client import Sender
     from fedcof.heads import LinearHead
     from fedcof.methods import METHODS
 
     if start in METHODS:
-        return method_with(start, hyperparameters).seeded(seed)
-    for option in (*hyperparameters, *["temperature"] * temperature):
+        method = method_with(start, hyperparameters).seeded(seed)
+        return Sender(method, seed, **sending, transform=transform)
+    for option in (*hyperparameters, *sending, *["temperature"] * temperature):
         raise SettingError(option, f"is for a --start that is a method, not for {start}")
     if start == "random":
-        return None
+        return transform
+    if transform != NO_TRANSFORM:
+        raise SettingError("transform", f"is that of the head; {start} has its own")
     if not Path(start).is_file():
         known = ", ".join(sorted(METHODS))
         raise ValueError(f"--start {start}: no such file; or give 'random' or one of {known}")
@@ -256,7 +281,7 @@ def _origin(
 
 
 def _start(
-    origin: Method[Any] | LinearHead | None,
+    origin: Sender | LinearHead | Transform,
     dealt: Dealt,
     settings: TrainingSettings,
     *,
@@ -268,13 +293,15 @@ def _start(
     from fedcof.progress import progress_bar
     from fedcof.training.heads import random_head
 
-    if origin is None:
-        head = random_head(dealt.features.shape[1], dealt.labels, seed=settings.seed)
+    if isinstance(origin, Transform):
+        head = random_head(
+            dealt.features.shape[1], dealt.labels, seed=settings.seed, transform=origin
+        )
         return head.with_provenance(origin=dealt.origin), []
     if isinstance(origin, LinearHead):
         made_by = {**(origin.provenance.origin if origin.provenance else {}), **dealt.origin}
         return origin.with_provenance(origin=made_by), []
-    title = f"Training-free rounds: {origin.name}"
+    title = f"Training-free rounds: {origin.method.name}"
     with progress_bar(title, None, unit="rounds") as advance:
         head, rounds, summaries = training_free_rounds(
             origin,

@@ -15,7 +15,6 @@ from fedcof.data import FeatureTable, ImageSet, Partition
 from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import participate
 from fedcof.heads import LinearHead
-from fedcof.methods import Method
 from fedcof.summaries import ClassMeans, Summary, merge
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def training_free_rounds(
-    method: Method[Any],
+    sender: Sender,
     dealt: Dealt,
     settings: TrainingSettings,
     *,
@@ -38,7 +37,7 @@ def training_free_rounds(
 
     Parameters
     ----------
-    method : Method
+    sender : Sender
     dealt : Dealt
     settings : TrainingSettings
         For its participation and its seed.
@@ -53,9 +52,9 @@ def training_free_rounds(
     summaries : list of Summary
         What the clients sent.
     """
-    collected = collect(Sender(method, settings.seed), dealt)
+    collected = collect(sender, dealt)
     head, rounds = participate(
-        method,
+        sender.method,
         collected,
         dealt,
         participation=settings.participation,
@@ -149,11 +148,12 @@ def probing(dealt: Dealt, head: LinearHead) -> Federation:
     def samples(features: NDArray[Any], labels: NDArray[Any]) -> Samples:
         index = np.searchsorted(head.classes, labels)
         return Samples(
-            torch.from_numpy(np.ascontiguousarray(features, np.float32)), torch.from_numpy(index)
+            torch.from_numpy(np.ascontiguousarray(head.transform(features), np.float32)),
+            torch.from_numpy(index),
         )
 
     return Federation(
-        model=Classifier(torch.nn.Identity(), head),
+        model=Classifier(torch.nn.Identity(), head.of_transformed),
         clients={client_id: samples(x, y) for client_id, x, y in dealt},
         test=samples(dealt.test_features, dealt.test_labels),
         at_once=True,

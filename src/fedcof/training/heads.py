@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import HeadError
 from fedcof.heads import LinearHead, Provenance
-from fedcof.transforms import NO_TRANSFORM
+from fedcof.transforms import NO_TRANSFORM, Transform
 
 if TYPE_CHECKING:
     from fedcof.training.exchange import State
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 _NAMED_IN_ERROR = 5
 
 
-def random_head(dim: int, classes: ArrayLike, *, seed: int) -> LinearHead:
+def random_head(
+    dim: int, classes: ArrayLike, *, seed: int, transform: Transform = NO_TRANSFORM
+) -> LinearHead:
     """Return an untrained head, drawn as ``torch.nn.Linear`` draws its weight, without bias."""
     labels = np.unique(np.asarray(classes))
-    bound = 1 / np.sqrt(dim)
-    weight = np.random.default_rng(seed).uniform(-bound, bound, (len(labels), dim))
-    return LinearHead(weight, labels, provenance=Provenance("random", {"seed": seed}))
+    length = transform.output_dim(dim)
+    bound = 1 / np.sqrt(length)
+    weight = np.random.default_rng(seed).uniform(-bound, bound, (len(labels), length))
+    provenance = Provenance("random", {"seed": seed})
+    return LinearHead(weight, labels, provenance=provenance, transform=transform.bound(dim))
 
 
-def head_of(state: State, classes: NDArray[Any]) -> LinearHead:
+def head_of(state: State, classes: NDArray[Any], transform: Transform = NO_TRANSFORM) -> LinearHead:
     """Return the head in a state: it was trained by the cross-entropy of its softmax."""
     weight, bias = state["head.weight"], state.get("head.bias")
-    return LinearHead(weight, classes, bias, probabilistic=True)
+    return LinearHead(weight, classes, bias, probabilistic=True, transform=transform)
 
 
 def trained_head(
@@ -61,7 +65,7 @@ def trained_head(
         formula_bytes=rounds[-1].formula_bytes if rounds else before.formula_bytes,
         origin=origin,
     )
-    return replace(head_of(state, start.classes), provenance=provenance)
+    return replace(head_of(state, start.classes, start.transform), provenance=provenance)
 
 
 def check_head(head: LinearHead, dim: int, labels: NDArray[Any]) -> None:
@@ -70,14 +74,8 @@ def check_head(head: LinearHead, dim: int, labels: NDArray[Any]) -> None:
     Raises
     ------
     HeadError
-        If it transforms its features, they have another length, or its classes are not those of
-        the labels.
+        If its features have another length, or its classes are not those of the labels.
     """
-    if head.transform != NO_TRANSFORM:
-        raise HeadError(
-            f"the head transforms its features ({head.transform}), which training does not; solve "
-            "one without a transform"
-        )
     if head.dim != dim:
         raise HeadError(
             f"the head takes features of length {head.dim}, the backbone gives {dim}; solve the "

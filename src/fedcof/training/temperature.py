@@ -37,8 +37,8 @@ def fit_temperature(head: LinearHead, means: ClassMeans) -> float:
     """
     from scipy.optimize import minimize_scalar
 
-    logits = head.decision_function(means.means)
-    logits = logits / max(float(logits.std()), np.finfo(float).tiny)
+    scores = head.of_transformed.decision_function(means.means)
+    logits = scores / max(float(scores.std()), np.finfo(float).tiny)
     index = np.searchsorted(head.classes, means.classes)
     weights = means.counts / means.counts.sum()
 
@@ -50,7 +50,7 @@ def fit_temperature(head: LinearHead, means: ClassMeans) -> float:
     best = minimize_scalar(
         cross_entropy, bounds=(-_LARGEST_LOG_SCALE, _LARGEST_LOG_SCALE), method="bounded"
     )
-    return float(np.exp(best.x) / head.decision_function(means.means).std())
+    return float(np.exp(best.x) / scores.std())
 
 
 def scale(head: LinearHead, factor: float) -> LinearHead:

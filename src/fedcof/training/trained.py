@@ -26,6 +26,7 @@ from fedcof.training.heads import head_of, trained_head
 from fedcof.training.history import Round, save_history
 from fedcof.training.local import outputs, set_state
 from fedcof.training.prompts import PromptedViT
+from fedcof.transforms import NO_TRANSFORM, Transform, parse
 from fedcof.wire import decode, encode
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -76,12 +77,15 @@ class TrainedModel:
         from it, of a ViT with prompts all weights.
     fingerprint : str
         That of the backbone it was trained from.
+    transform : Transform, default NO_TRANSFORM
+        What stands between the network and the head.
     """
 
     state: State
     classes: NDArray[Any]
     network: Mapping[str, Any]
     fingerprint: str
+    transform: Transform = NO_TRANSFORM
 
     def predict(
         self, images: Sequence[ImageSource] | NDArray[np.uint8], *, device: str = "cpu"
@@ -120,7 +124,7 @@ class TrainedModel:
     @cached_property
     def _classifier(self) -> Classifier:
         pool_size = len(self.state[PROMPTS]) if PROMPTS in self.state else None
-        head = head_of(self.state, self.classes)
+        head = head_of(self.state, self.classes, self.transform)
         model = classifier(self._backbone, head, pool_size=pool_size)
         set_state(model, self.state)
         return model
@@ -132,6 +136,7 @@ class TrainedModel:
             "classes": self.classes.tolist(),
             "network": dict(self.network),
             "fingerprint": self.fingerprint,
+            "transform": str(self.transform),
         }
         write_atomically(Path(path), encode(self.state, metadata))
 
@@ -153,7 +158,11 @@ class TrainedModel:
         if metadata.get("kind") != _KIND:
             raise TrainingError(f"{path} is not a model of fedcof but {metadata.get('kind')!r}")
         return cls(
-            state, np.asarray(metadata["classes"]), metadata["network"], metadata["fingerprint"]
+            state,
+            np.asarray(metadata["classes"]),
+            metadata["network"],
+            metadata["fingerprint"],
+            parse(metadata.get("transform", str(NO_TRANSFORM))),
         )
 
 
@@ -191,6 +200,9 @@ def save_training(
     trained.save(folder / head)
     if network is not None:
         found_from_anywhere = {**network, "name": absolute(str(network["name"]))}
-        TrainedModel(state, start.classes, found_from_anywhere, fingerprint).save(folder / MODEL)
+        model = TrainedModel(
+            state, start.classes, found_from_anywhere, fingerprint, start.transform
+        )
+        model.save(folder / MODEL)
     save_history(rounds, folder / HISTORY)
     return trained

@@ -15,6 +15,9 @@ from fedcof.transforms.base import Transform
 if TYPE_CHECKING:
     from torch import Tensor
 
+_SMALLEST = 1e-12
+"""Where a network below the transform is trained, smaller values give it no gradient."""
+
 
 @dataclass(frozen=True)
 class PowerTransform(Transform):
@@ -55,5 +58,5 @@ class PowerTransform(Transform):
         """
 
     def on_tensor(self, features: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
-        """Return the sign times the power of the size."""
-        return features.sign() * features.abs() ** self.power
+        """Return the sign times the power of the size, whose slope at 0 is 0 and not infinite."""
+        return features.sign() * features.abs().clamp(min=_SMALLEST) ** self.power

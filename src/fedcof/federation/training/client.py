@@ -28,6 +28,7 @@ from fedcof.training.heads import head_of
 from fedcof.training.local import Samples, local_update
 from fedcof.training.probing import probe_clients
 from fedcof.training.prompts import PromptedViT
+from fedcof.transforms import parse
 
 _log = logging.getLogger(__name__)
 
@@ -53,10 +54,13 @@ def train(message: Message, context: Context) -> Message:
 
 def _update(task: Task, client_id: str, data: Any, labels: Any, config: dict[str, Any]) -> Update:
     """Train what the state holds: a head on features, or a network or prompts on images."""
-    name, head = str(config["backbone"]), head_of(task.state, np.asarray(config["classes"]))
+    name, head = (
+        str(config["backbone"]),
+        head_of(task.state, np.asarray(config["classes"]), parse(config["transform"])),
+    )
     if task.state.keys() <= {"head.weight", "head.bias"}:
-        model = Classifier(nn.Identity(), head)
-        inputs, labels = as_inputs(data, labels, backbone=name)
+        model = Classifier(nn.Identity(), head.of_transformed)
+        inputs, labels = as_inputs(data, labels, backbone=name, transform=head.transform)
     else:
         module, preprocessing, fingerprint = _network(name, PROMPTS in task.state)
         if fingerprint != config["network"]:

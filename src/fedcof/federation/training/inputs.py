@@ -17,12 +17,18 @@ from fedcof.errors import SummaryError
 from fedcof.federation.sources import extract
 from fedcof.training.batches import Images
 from fedcof.training.local import Inputs
+from fedcof.transforms import NO_TRANSFORM, Transform
 
 _log = logging.getLogger(__name__)
 
 
 def as_inputs(
-    data: Data, labels: Any, *, backbone: str = "", preprocessing: Preprocessing | None = None
+    data: Data,
+    labels: Any,
+    *,
+    backbone: str = "",
+    transform: Transform = NO_TRANSFORM,
+    preprocessing: Preprocessing | None = None,
 ) -> tuple[Inputs, NDArray[Any]]:
     """Return what a head is trained on, features, or what a network is, images; and the labels.
 
@@ -34,6 +40,8 @@ def as_inputs(
         As `sources` has them.
     backbone : str, default ""
         Makes features of images.
+    transform : Transform, default NO_TRANSFORM
+        Of the features.
     preprocessing : Preprocessing, optional
         Of the network that takes images. Default: the inputs are features.
 
@@ -44,7 +52,7 @@ def as_inputs(
     """
     if preprocessing is None:
         features, kept, _ = extract(data, labels, backbone)
-        return torch.from_numpy(np.ascontiguousarray(features, np.float32)), kept
+        return torch.from_numpy(np.ascontiguousarray(transform(features), np.float32)), kept
     if are_features(data):
         raise SummaryError("no-images", "these are features; networks and prompts take images")
     if len(data) != len(labels):

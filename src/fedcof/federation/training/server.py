@@ -145,6 +145,7 @@ class Training(AppTraining):
             "reading": json.dumps(asdict(job.reading)),
             "backbone": job.backbone,
             "classes": head.classes.tolist(),
+            "transform": str(head.transform),
         }
         model, preprocessing = Classifier(nn.Identity(), head), None
         if self.mode != "probe":
