@@ -1,6 +1,7 @@
 """Methods run and measured on data that is dealt to clients."""
 
 from fedcof.experiments.clients import Clients, Source
+from fedcof.experiments.declared import EXPERIMENTS, get_experiment
 from fedcof.experiments.evaluate import Collected, Dealt, Result, collect, evaluate
 from fedcof.experiments.experiment import (
     METRICS,
@@ -13,7 +14,6 @@ from fedcof.experiments.experiment import (
 )
 from fedcof.experiments.features import FeatureSet, is_features, load_features
 from fedcof.experiments.one_round import OneRound, one_round
-from fedcof.experiments.paper import EXPERIMENTS, get_experiment
 from fedcof.experiments.participation import Participation
 from fedcof.experiments.results import Results, Row, Skipped, partition_name
 from fedcof.experiments.runner import run

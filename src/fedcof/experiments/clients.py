@@ -7,22 +7,27 @@ so one Gram matrix and one pooled scatter serve all partitions, seeds and regula
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from inspect import signature
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedcof.client import Sender
+from fedcof.backbones import transform_for
+from fedcof.client import AUTO, Sender
 from fedcof.data import Dealing
 from fedcof.experiments.evaluate import Collected, Dealt, collect
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.results import Histogram
-from fedcof.methods import Method
+from fedcof.methods import FedCOF, Method
 from fedcof.scatter import ClassStatistics, condition_number
 from fedcof.summaries import Summary, ordered
+from fedcof.transforms import NO_TRANSFORM, Transform, chain
 
 _SHOWN_CLIENTS = 20
 
@@ -37,6 +42,27 @@ class Traffic(NamedTuple):
     num_means: int
 
 
+class Pooled(NamedTuple):
+    """What a head depends on, and what it took.
+
+    Parameters
+    ----------
+    content : object
+        As `Method.pool` gives it.
+    traffic : Traffic
+    client_seconds : float
+        The processor's time of a client on average. Where the statistic does not depend on who
+        holds what, it is made once of all samples, and this is a client's share of that.
+    server_seconds : float
+        The processor's time from the decoded summaries to the content; 0 where it is made at once.
+    """
+
+    content: Any
+    traffic: Traffic
+    client_seconds: float
+    server_seconds: float
+
+
 class Source:
     """A data set under a backbone, and what does not depend on how it is dealt."""
 
@@ -45,14 +71,37 @@ class Source:
         self.backbone = backbone
         self._made: dict[Hashable, Any] = {}
 
-    def pooled(self, method: Method[Any]) -> Any | None:
-        """Return what a method's head depends on; None where that depends on the partition."""
-        train = self.data.train
-        return _once(
+    def features(self, transform: Transform) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the transformed features of the training and of the test set."""
+        if transform == NO_TRANSFORM:
+            return self.data.train.features, self.data.test.features
+        transformed: tuple[NDArray[Any], NDArray[Any]] = _once(
             self._made,
-            (type(method).pool_samples, *sorted(method.client_settings.items())),
-            lambda: method.pool_samples(train.features, train.labels),
+            ("features", str(transform)),
+            lambda: (
+                transform(self.data.train.features),
+                transform(self.data.test.features),
+            ),
         )
+        return transformed
+
+    def pooled(self, sender: Sender) -> tuple[Any | None, float]:
+        """Return what a method's head depends on, None where that depends on the partition.
+
+        And the processor's seconds that it took.
+        """
+        method = sender.method
+        train, labels = self.features(sender.transform)[0], self.data.train.labels
+        pooled: tuple[Any | None, float] = _once(
+            self._made,
+            (
+                type(method).pool_samples,
+                str(sender.transform),
+                *sorted(method.client_settings.items()),
+            ),
+            lambda: _timed(lambda: method.pool_samples(train, labels)),
+        )
+        return pooled
 
     def conditions(self) -> dict[str, float]:
         """Return the condition numbers of the scatters of the samples, without shrinkage."""
@@ -97,27 +146,49 @@ class Clients:
             for client_id, labels in first
         }
 
-    def collected(self, method: Method[Any]) -> Collected:
-        """Return what the clients send for a method."""
+    def sender(
+        self, method: Method[Any], *, transform: str = str(NO_TRANSFORM), coding: str = AUTO
+    ) -> Sender:
+        """Return how the clients send for a method.
+
+        Parameters
+        ----------
+        method : Method
+        transform : str, default "none"
+            Steps as `fedcof.transforms.parse` takes them; "auto" among them is what the backbone of
+            the source declares.
+        coding : str, default "auto"
+            As `fedcof.client.Sender` takes it.
+        """
+        steps = (transform_for(step, self.source.backbone) for step in transform.split("+"))
+        return Sender(method, self.seed, coding, chain(*steps))
+
+    @cached_property
+    def fedcof_bytes(self) -> int:
+        """What all clients send for FedCOF with one mean a class, on the wire in float32."""
+        return expected_traffic(Sender(FedCOF()), self.dealt).wire_bytes
+
+    def collected(self, sender: Sender) -> Collected:
+        """Return what the clients send."""
         collected: Collected = _once(
-            self._made,
-            _client_side(method),
-            lambda: collect(Sender(method, self.seed), self.dealt),
+            self._made, _client_side(sender), lambda: collect(sender, self.dealt)
         )
         return collected
 
-    def pooled(self, method: Method[Any]) -> tuple[Any, Traffic]:
+    def pooled(self, sender: Sender) -> Pooled:
         """Return what a method's head depends on, and what it took to send."""
-        pooled = self.source.pooled(method)
-        if pooled is not None:
-            return pooled, expected_traffic(method, self.dealt)
-        collected = self.collected(method)
-        pooled = _once(
+        method = sender.method
+        content, seconds = self.source.pooled(sender)
+        if content is not None:
+            clients = sum(len(rows) > 0 for _, rows in self.dealt.partition)
+            return Pooled(content, expected_traffic(sender, self.dealt), seconds / clients, 0.0)
+        collected = self.collected(sender)
+        content, seconds = _once(
             self._made,
-            (type(method).pool, *_client_side(method)),
-            lambda: method.pool(ordered(collected.summaries, Summary)),
+            (type(method), *_client_side(sender)),
+            lambda: _timed(lambda: method.pool(ordered(collected.summaries, Summary))),
         )
-        return pooled, traffic_of(collected)
+        return Pooled(content, traffic_of(collected), collected.client_seconds, seconds)
 
 
 def traffic_of(collected: Collected) -> Traffic:
@@ -126,9 +197,8 @@ def traffic_of(collected: Collected) -> Traffic:
     return Traffic(collected.formula_bytes, collected.wire_bytes, means)
 
 
-def expected_traffic(method: Method[Any], dealt: Dealt) -> Traffic:
+def expected_traffic(sender: Sender, dealt: Dealt) -> Traffic:
     """Return what clients with one row a class would send, from the shapes alone."""
-    sender = Sender(method)
     formula_bytes = wire_bytes = num_means = 0
     for client_id, features, labels in dealt:
         classes = np.unique(labels)
@@ -145,17 +215,25 @@ def expected_traffic(method: Method[Any], dealt: Dealt) -> Traffic:
     return Traffic(formula_bytes, wire_bytes, num_means)
 
 
-def _client_side(method: Method[Any]) -> tuple[Hashable, ...]:
+def _client_side(sender: Sender) -> tuple[Hashable, ...]:
     """Return a key that is equal for two methods whose clients send the same.
 
     A setting that a method does not have is the default of the summary's ``summarize``.
     """
+    method = sender.method
     parameters = signature(method.summary_type.summarize).parameters.values()
     defaults = {
         known.name: known.default for known in parameters if known.default is not known.empty
     }
     settings = tuple(sorted((defaults | method.client_settings).items()))
-    return type(method).summarize, method.summary_type, settings
+    sending = sender.coding, str(sender.transform)
+    return type(method).summarize, method.summary_type, *sending, settings
+
+
+def _timed(make: Callable[[], T]) -> tuple[T, float]:
+    """Return what is made, and the processor's seconds that it took."""
+    start = time.process_time()
+    return make(), time.process_time() - start
 
 
 def _once(made: dict[Hashable, Any], name: Hashable, make: Callable[[], T]) -> T:

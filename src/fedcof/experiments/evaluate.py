@@ -80,10 +80,13 @@ class Collected:
     summaries : list of Summary
     sizes : list of pairs of int
         Of every summary, the bytes by the paper's formulas and those on the wire.
+    client_seconds : float
+        The processor's time of a client on average, from its features to the bytes.
     """
 
     summaries: list[Summary]
     sizes: list[tuple[int, int]]
+    client_seconds: float = 0.0
 
     @property
     def formula_bytes(self) -> int:
@@ -112,14 +115,16 @@ def collect(
     advance : callable
         Called with 1 after every client.
     """
-    summaries, sizes = [], []
+    summaries, sizes, seconds = [], [], []
     for client_id, features, labels in dealt:
+        start = time.process_time()
         sent = sender.send(features, labels, client_id=client_id, origin=dealt.origin)
+        seconds.append(time.process_time() - start)
         if sent is not None:
             summaries.append(from_bytes(sent.data))
             sizes.append((sent.formula_bytes, sent.wire_bytes))
         advance(1)
-    return Collected(summaries, sizes)
+    return Collected(summaries, sizes, sum(seconds) / max(1, len(seconds)))
 
 
 def evaluate(

@@ -16,7 +16,7 @@ from fedcof.training import Round
 if TYPE_CHECKING:
     from fedcof.experiments.clients import Clients
 
-Figure = Literal["communication", "curves", "rounds"]
+Figure = Literal["communication", "curves", "frontier", "rounds"]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Experiment:
         The paper's numbers.
     metrics : tuple of str
         What is shown, keys of `METRICS`.
-    figure : {"communication", "curves", "rounds"}, optional
+    figure : {"communication", "curves", "frontier", "rounds"}, optional
         How it is drawn.
     x, lines : str
         For curves, the column on the x axis and the column whose values are the lines.
@@ -268,6 +268,9 @@ METRICS = {
     "train_accuracy": Metric("training accuracy (%)", 0.01, ".1f"),
     "formula_bytes": Metric("sent (MB)", 1e6, ",.1f"),
     "wire_bytes": Metric("on the wire (MB)", 1e6, ",.1f"),
+    "multiple": Metric("× FedCOF's bytes", 1.0, ",.2f"),
+    "client_seconds": Metric("seconds of a client", 1.0, ".3f"),
+    "server_seconds": Metric("seconds of the server", 1.0, ".2f"),
     "num_means": Metric("means M", 1.0, ",.0f"),
     "seconds": Metric("seconds", 1.0, ",.1f"),
     "means_received": Metric("means received per class", 1.0, ".1f"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,24 +19,40 @@ _OF_PROBABILITIES = ("log_loss", "expected_calibration_error")
 
 @dataclass(frozen=True)
 class OneRound(Procedure):
-    """All clients send in one round, and the server solves."""
+    """All clients send in one round, and the server solves.
+
+    Parameters
+    ----------
+    method : Method
+    transform : str, default "none"
+        What the clients do to a feature, as `Clients.sender` takes it.
+    coding : str, default "auto"
+        How their numbers travel.
+    """
 
     method: Method[Any]
+    transform: str = "none"
+    coding: str = "auto"
 
     def columns(self) -> dict[str, Any]:
-        """Return the method's name and its hyperparameters."""
-        return method_columns(self.method)
+        """Return the method's name and its hyperparameters, transform and coding if there are."""
+        sending = {"transform": self.transform, "coding": self.coding}
+        return method_columns(self.method) | _said(sending)
 
     def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
         """Return accuracy and traffic, and what else the experiment shows."""
         method, dealt = self.method.seeded(clients.seed), clients.dealt
-        pooled, traffic = clients.pooled(method)
-        head = method.fit(pooled)
-        measured: dict[str, Any] = {"accuracy": head.score(dealt.test_features, dealt.test_labels)}
+        sender = clients.sender(method, transform=self.transform, coding=self.coding)
+        pooled = clients.pooled(sender)
+        start = time.process_time()
+        head = method.fit(pooled.content)
+        seconds = pooled.server_seconds + time.process_time() - start
+        train_features, test_features = clients.source.features(sender.transform)
+        measured: dict[str, Any] = {"accuracy": head.score(test_features, dealt.test_labels)}
         if "train_accuracy" in execution.metrics:
-            measured["train_accuracy"] = head.score(dealt.features, dealt.labels)
+            measured["train_accuracy"] = head.score(train_features, dealt.labels)
         if not {"balanced_accuracy", *_OF_PROBABILITIES}.isdisjoint(execution.metrics):
-            scores = head.decision_function(dealt.test_features)
+            scores = head.decision_function(test_features)
             found = evaluate(
                 head.classes, scores, dealt.test_labels, probabilistic=head.probabilistic
             )
@@ -43,16 +61,29 @@ class OneRound(Procedure):
                 measured |= {name: getattr(found.calibration, name) for name in _OF_PROBABILITIES}
         if "condition_within" in execution.metrics:
             measured |= clients.source.conditions()
-        return measured | traffic_columns(traffic, clients)
+        if "server_seconds" in execution.metrics:
+            measured |= {"client_seconds": pooled.client_seconds, "server_seconds": seconds}
+        if "multiple" in execution.metrics:
+            measured["multiple"] = pooled.traffic.wire_bytes / clients.fedcof_bytes
+        return measured | traffic_columns(pooled.traffic, clients)
 
 
-_UNSAID = {"form": "regression", "priors": "counts", "temperature": 1.0}
+_UNSAID = {
+    "form": "regression",
+    "priors": "counts",
+    "temperature": 1.0,
+    "transform": "none",
+    "coding": "auto",
+}
 """Settings that a row does not say at these values: the paper's experiments have no others."""
 
 
 def method_columns(method: Method[Any]) -> dict[str, Any]:
     """Return a method's name and hyperparameters, as columns of a row."""
-    columns = {"method": method.name, **asdict(method)}
+    return {"method": method.name} | _said(asdict(method))
+
+
+def _said(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in columns.items() if _UNSAID.get(name) != value}
 
 
@@ -64,4 +95,7 @@ def one_round(*methods: Method[Any]) -> tuple[OneRound, ...]:
 def traffic_columns(traffic: Traffic, clients: Clients) -> dict[str, Any]:
     """Return what was sent, as measured columns."""
     classes = len(np.unique(clients.dealt.labels))
-    return {**traffic._asdict(), "means_received": traffic.num_means / classes}
+    return {
+        **traffic._asdict(),
+        "means_received": traffic.num_means / classes,
+    }

@@ -114,7 +114,7 @@ class Participation(Procedure):
     def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
         """Return the accuracy after every round, and what was sent in all."""
         method = self.method.seeded(clients.seed)
-        collected = clients.collected(method)
+        collected = clients.collected(clients.sender(method))
         _, rounds = participate(
             method,
             collected,

@@ -29,10 +29,10 @@ class UnderShift(OneRound):
         """Return what one round measures, the bias and the loss that it predicts."""
         method, oracle = self.method, FedCOFOracle()
         bias = within_scatter_bias(
-            ordered(clients.collected(method).summaries, ClassMeans),
-            ordered(clients.collected(oracle).summaries, ClassCovariances),
+            ordered(clients.collected(clients.sender(method)).summaries, ClassMeans),
+            ordered(clients.collected(clients.sender(oracle)).summaries, ClassCovariances),
         )
-        true: Scatter = clients.pooled(oracle)[0]
+        true: Scatter = clients.pooled(clients.sender(oracle)).content
         expected = replace(true, within_scatter=true.within_scatter + bias)
         unbiased, biased = (
             method.fit(scatter).score(clients.dealt.test_features, clients.dealt.test_labels)

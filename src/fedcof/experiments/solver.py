@@ -42,7 +42,7 @@ class Solved(Procedure):
     def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
         """Return accuracy and traffic, and how many directions count as zero."""
         dealt = clients.dealt
-        pooled, traffic = clients.pooled(self.method)
+        pooled, traffic, *_ = clients.pooled(clients.sender(self.method))
         gram = self.method.gram(pooled)
         if self.solver == "pinv32":
             weight, cut = pseudo_inverse_float32(gram, pooled.sums)

@@ -83,7 +83,7 @@ class Training(Procedure):
             start = self.start.seeded(seed)
             head, history = participate(
                 start,
-                clients.collected(start),
+                clients.collected(clients.sender(start)),
                 dealt,
                 participation=training.participation,
                 seed=seed,

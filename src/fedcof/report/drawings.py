@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from fedcof.experiments import METRICS, Experiment
 from fedcof.report import figures
-from fedcof.report.figures import ACCURACY, Curve, Point
-from fedcof.report.names import AXIS_TITLES, COLUMN_TITLES, place, seeds, show
+from fedcof.report.figures import ACCURACY, Curve, Panel, Point
+from fedcof.report.names import AXIS_TITLES, COLUMN_TITLES, method_title, place, seeds, show
 from fedcof.report.rounds import Average, average
 from fedcof.report.tables import OF_CLIENTS, Line, Table
 
@@ -45,7 +45,12 @@ class Drawing(NamedTuple):
 
 def draw(experiment: Experiment, table: Table) -> list[Drawing]:
     """Return the figures of an experiment."""
-    makers = {"communication": _communication, "curves": _curves, "rounds": _rounds}
+    makers = {
+        "communication": _communication,
+        "curves": _curves,
+        "frontier": _frontier,
+        "rounds": _rounds,
+    }
     if experiment.figure is None:
         return []
     return list(makers[experiment.figure](experiment, table))
@@ -92,6 +97,47 @@ def _point(line: Line) -> Point:
         paper = (sent.paper, accuracy.paper)
     label, method = line.shown["method"], line.setting["method"]
     return Point(label, sent.mean, accuracy.mean, accuracy.deviation, paper, method)
+
+
+def _frontier(experiment: Experiment, table: Table) -> Iterator[Drawing]:
+    """Yield a figure a backbone, with a panel for every way to deal a data set."""
+    for where, lines in _panels(table, ("backbone",)):
+        panels = [
+            Panel(place(("dataset", "clients", "alpha"), there[0].setting), _wire_points(there))
+            for there in _group(lines, ("dataset", "clients", "alpha"))
+        ]
+        yield Drawing(
+            figures.frontier(panels),
+            _caption(
+                f"{experiment.title}: {where}",
+                "Stairs: the best accuracy for so many bytes",
+                _deviation("Error bars", lines),
+            ),
+            [
+                {
+                    "setting": panel.title,
+                    "method": point.label,
+                    "wire_mb": point.megabytes,
+                    "accuracy": point.accuracy,
+                    "deviation": point.deviation,
+                }
+                for panel in panels
+                for point in panel.points
+            ],
+        )
+
+
+def _wire_points(lines: Sequence[Line]) -> list[Point]:
+    """Return the methods' places; those of a method with several budgets have one name."""
+    points = []
+    for line in lines:
+        accuracy, sent = line.values["accuracy"], line.values["wire_bytes"]
+        budgets = line.setting.get("budget") is not None
+        label = method_title({**line.setting, "budget": None}) if budgets else line.shown["method"]
+        points.append(
+            Point(label, sent.mean, accuracy.mean, accuracy.deviation, None, line.setting["method"])
+        )
+    return points
 
 
 def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:

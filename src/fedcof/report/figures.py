@@ -21,8 +21,10 @@ MB = 1e6
 INK, GRID = "#1b1f24", "#d5dae0"
 ACCURACY = "test accuracy (%)"
 SENT = "sent by all clients (MB, log)"
+ON_THE_WIRE = "on the wire, all clients (MB, log)"
 
 _SIZE = (4.6, 3.5)
+_PANEL, _LEGEND_HEIGHT = (4.6, 3.6), 2.0
 _DOT_SIZES = 10
 _NAMED_CLASSES, _LETTERS_ACROSS = 20, 48
 _MARKS_ON_A_LINE = 12
@@ -85,6 +87,88 @@ def accuracy_vs_communication(points: Sequence[Point], title: str = "") -> Figur
     axes.set_ylabel(ACCURACY)
     _legend(figure)
     return figure
+
+
+class Panel(NamedTuple):
+    """One setting of a figure with several: its title and the methods' places."""
+
+    title: str
+    points: Sequence[Point]
+
+
+def frontier(panels: Sequence[Panel]) -> Figure:
+    """Draw accuracy against bytes on a log axis, a panel a setting, and what no method is beyond.
+
+    The stairs are the frontier: the best accuracy that there is for so many bytes. Points of one
+    method that differ in what they send are joined.
+    """
+    across = min(2, len(panels))
+    down = math.ceil(len(panels) / across)
+    height = _PANEL[1] * down + _LEGEND_HEIGHT
+    figure = Figure((_PANEL[0] * across, height), layout="constrained", facecolor="none")
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    styles = _styles_by_label([point for panel in panels for point in panel.points])
+    for axes, panel in zip(grid, panels, strict=False):
+        _dress(axes, panel.title)
+        ordered = sorted(panel.points, key=lambda point: point.megabytes)
+        _stairs(axes, ordered)
+        for method in dict.fromkeys(point.method for point in ordered):
+            own = [point for point in ordered if point.method == method]
+            for label in dict.fromkeys(point.label for point in own):
+                _marks(axes, [p for p in own if p.label == label], styles[label])
+        _log_of_megabytes(axes)
+        axes.set_xlabel(ON_THE_WIRE)
+        axes.set_ylabel(ACCURACY)
+        axes.margins(x=0.06, y=0.08)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    handles: dict[str, Any] = {}
+    for axes in grid[: len(panels)]:
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        [handles[label] for label in styles if label in handles],
+        [label for label in styles if label in handles],
+        loc="outside lower center",
+        ncols=3 if across > 1 else 2,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+    return figure
+
+
+def _styles_by_label(points: Sequence[Point]) -> dict[str, Style]:
+    methods = {point.label: point.method or point.label for point in points}
+    return dict(zip(methods, series_styles(list(methods.values())), strict=True))
+
+
+def _stairs(axes: Axes, ordered: Sequence[Point]) -> None:
+    """Draw the best accuracy for so many bytes."""
+    best: list[Point] = []
+    for point in ordered:
+        if not best or point.accuracy > best[-1].accuracy:
+            best.append(point)
+    right = max(point.megabytes for point in ordered)
+    x = [*(point.megabytes for point in best), right]
+    y = [*(point.accuracy for point in best), best[-1].accuracy]
+    axes.step(x, y, where="post", color=INK, lw=0.9, alpha=0.45, zorder=1)
+
+
+def _marks(axes: Axes, points: Sequence[Point], style: Style) -> None:
+    axes.errorbar(
+        [point.megabytes for point in points],
+        [point.accuracy for point in points],
+        yerr=[point.deviation or 0.0 for point in points],
+        fmt=style.marker,
+        fillstyle=style.fill,
+        color=style.color,
+        markeredgecolor=INK if style.framed else style.color,
+        markersize=6.5,
+        elinewidth=0.8,
+        linestyle="-" if len(points) > 1 else "none",
+        label=points[0].label,
+        zorder=3,
+    )
 
 
 def curves(
@@ -202,7 +286,14 @@ def save_pdf(figure: Figure, path: Path) -> None:
 
 def _axes(title: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=_SIZE, layout="constrained", facecolor="none")
-    axes = figure.add_subplot(facecolor="none")
+    axes = figure.add_subplot()
+    _dress(axes, title)
+    return figure, axes
+
+
+def _dress(axes: Axes, title: str) -> None:
+    """Give axes the style of all figures."""
+    axes.set_facecolor("none")
     axes.grid(color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -214,7 +305,6 @@ def _axes(title: str) -> tuple[Figure, Axes]:
     axes.yaxis.label.set(color=INK, size=10)
     if title:
         axes.set_title(title, color=INK, fontsize=10, loc="left")
-    return figure, axes
 
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], style: Style, **options: Any) -> None:

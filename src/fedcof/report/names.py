@@ -55,7 +55,7 @@ AXIS_TITLES = {
     "means_per_class": "means a client",
 }
 """Settings on the axis of a figure, or at the head of a grid."""
-_SYMBOLS = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε"}
+_SYMBOLS = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε", "ridge": "λ"}
 _SCATTERS = {"between": "G_btw", "both": "G_btw + G_with"}
 
 
@@ -140,14 +140,39 @@ def method_title(setting: Mapping[str, Any]) -> str:
     title = label_title(setting["method"])
     details = []
     if (gamma := setting.get("shrinkage")) is not None:
-        details.append(f"γ {gamma:g}")
+        details.append(f"γ {gamma}" if isinstance(gamma, str) else f"γ {gamma:g}")
+    if (budget := setting.get("budget")) is not None:
+        details.append(f"{budget:g} ×")
+    if best := setting.get("best"):
+        details.append(f"best {_SYMBOLS.get(best, best)}")
     if setting.get("scatter") not in (None, "within"):
         details.append(_SCATTERS[setting["scatter"]])
     if (means := setting.get("means_per_class") or 1) > 1:
         details.append(f"{means} means")
     if (solver := setting.get("solver")) not in (None, "exact"):
         details.append(str(solver))
+    details += _sending(setting)
     return ", ".join([title, *details])
+
+
+def _sending(setting: Mapping[str, Any]) -> list[str]:
+    """Return how clients send, where it is not plainly.
+
+    Examples
+    --------
+    >>> _sending({"transform": "auto+random-features:2048", "coding": "int8"})
+    ['transformed', '2,048 random features', 'int8']
+    """
+    shown = []
+    for step in (setting.get("transform") or "none").split("+"):
+        name, *values = step.split(":")
+        if name == "random-features":
+            shown.append(f"{int(values[0]):,} random features")
+        elif name != "none":
+            shown.append("transformed" if name == "auto" else step)
+    if (coding := setting.get("coding") or "auto") != "auto":
+        shown.append(coding)
+    return shown
 
 
 def label_title(label: str) -> str:
