@@ -12,6 +12,7 @@ from fedcof.errors import FedCOFError
 from fedcof.experiments import (
     Clients,
     Experiment,
+    OneRound,
     Results,
     SettingGrid,
     Source,
@@ -19,7 +20,10 @@ from fedcof.experiments import (
     one_round,
     run,
 )
+from fedcof.experiments.best import Best
+from fedcof.methods.fedcof_pooled import FedCOFPooled
 from fedcof.summaries import ClassMeans
+from fedcof.transforms import parse
 
 METHODS = (
     FedNCM(),
@@ -216,3 +220,61 @@ def test_methods_whose_clients_send_other_things_share_nothing(features, results
     run(experiment((FedCOF(), FedCOF(means_per_class=2))), results, lambda *_: features, seeds=1)
     one, two = [row.measured["num_means"] for row in results.rows()]
     assert one < two
+
+
+class TestBest:
+    def test_it_is_the_best_of_the_values_and_says_which(self, features, results):
+        values = (0.001, 1.0, 1e6)
+        singles = tuple(FedCOF(value) for value in values)
+        run(experiment(singles), results, lambda *_: features, seeds=1)
+        best = Best(FedCOF(), setting="shrinkage", values=values)
+        declared = Experiment("best", "", (SettingGrid(("set",), ("net",), (DEALING,), (best,)),))
+        run(declared, results, lambda *_: features, seeds=1)
+        [row] = results.rows("best")
+        accuracies = [single.measured["accuracy"] for single in results.rows("tiny")]
+        assert row.measured["accuracy"] == max(accuracies)
+        assert accuracies[values.index(row.measured["chosen"])] == max(accuracies)
+        assert (row.setting["best"], row.setting["best_of"]) == ("shrinkage", "0.001, 1, 1e+06")
+        assert "shrinkage" not in row.setting
+
+
+class TestTransformedClients:
+    def test_a_row_is_what_a_federation_of_such_senders_reaches(self, features, results):
+        procedure = OneRound(FedCOF(0.1), "standardize+random-features:30", "int8")
+        declared = Experiment(
+            "tiny",
+            "",
+            (SettingGrid(("set",), ("net",), (DEALING,), (procedure,)),),
+            metrics=("accuracy", "multiple", "server_seconds"),
+        )
+        run(declared, results, lambda *_: features, seeds=1)
+        [row] = results.rows()
+        clients = Clients(Source(features), DEALING, 0)
+        sender = Sender(FedCOF(0.1), 0, "int8", parse("standardize+random-features:30"))
+        result, _ = evaluate(sender, clients.dealt)
+        assert row.measured["accuracy"] == result.accuracy
+        assert row.measured["wire_bytes"] == result.wire_bytes
+        plain, _ = evaluate(Sender(FedCOF()), clients.dealt)
+        assert row.measured["multiple"] == result.wire_bytes / plain.wire_bytes
+        assert row.measured["client_seconds"] > 0 < row.measured["server_seconds"]
+        assert row.setting["transform"] == "standardize+random-features:30"
+
+    def test_a_statistic_that_does_not_depend_on_the_clients_is_transformed_too(self, features):
+        clients = Clients(Source(features), DEALING, 0)
+        sender = clients.sender(Fed3R(), transform="power:0.5")
+        pooled = clients.pooled(sender)
+        result, _ = evaluate(sender, clients.dealt)
+        head = Fed3R().fit(pooled.content)
+        _, test_features = clients.source.features(sender.transform)
+        assert head.score(test_features, clients.dealt.test_labels) == result.accuracy
+        assert pooled.traffic.wire_bytes == result.wire_bytes
+
+
+def test_two_methods_of_one_pooling_function_are_not_taken_for_one(features):
+    # FedCOF's scatter was taken for that of its relative, which inherits the function.
+    clients = Clients(Source(features), DEALING, 0)
+    own, other = (
+        clients.pooled(clients.sender(method)).content.within_scatter
+        for method in (FedCOF(), FedCOFPooled())
+    )
+    assert np.abs(own - other).max() > 0.01 * np.abs(own).max()

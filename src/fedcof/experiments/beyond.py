@@ -32,32 +32,34 @@ _FEATURES_DIFFER: tuple[Dealing, ...] = (ByColumn("domain"),)
 _BUDGETS = (0.25, 0.35, 0.5, 1.0, 2.0)
 _LIFTED = "random-features:2048"
 _SHRINKAGES = (0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-_RIDGES = (0.01, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+_RIDGES = (0.01, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 _FEW_DRAWS = 100
 """Virtual features of a class, of the methods that train on some: a fifth of CCVR's."""
 
 
-def _best_shrinkage(
-    method: type[FedCOF | FedCOFOracle], transform: str = "none", coding: str = "auto"
-) -> Best:
-    return Best(method(), transform, coding, "shrinkage", _SHRINKAGES)
+def _best_shrinkage(method: FedCOF | FedCOFOracle, **sending: str) -> Best:
+    return Best(method, **sending, setting="shrinkage", values=_SHRINKAGES)
+
+
+def _best_ridge(method: Fed3R | STSAE | FedRAN, **sending: str) -> Best:
+    return Best(method, **sending, setting="ridge", values=_RIDGES)
 
 
 _RIVALS: tuple[Procedure, ...] = (
     *one_round(FedNCM()),
-    _best_shrinkage(FedCOF),
-    _best_shrinkage(FedCOFPooled),
-    _best_shrinkage(FedCOF, "auto", "int8"),
-    _best_shrinkage(FedCOFOracle),
+    _best_shrinkage(FedCOF()),
+    _best_shrinkage(FedCOFPooled()),
+    _best_shrinkage(FedCOF(), transform="auto", coding="int8"),
+    _best_shrinkage(FedCOFOracle()),
     *one_round(Fed3R(), Fed3RLossless(), AFL(), FedCGS(), GHLDA()),
     *one_round(
         FisherMix(samples_per_class=_FEW_DRAWS),
         FedPFTSpherical(samples_per_class=_FEW_DRAWS),
         FedPFTDiagonal(samples_per_class=_FEW_DRAWS),
     ),
-    Best(Fed3R(), _LIFTED, "auto", "ridge", _RIDGES),
-    Best(STSAE(means_per_class=5), _LIFTED, "auto", "ridge", _RIDGES),
-    Best(FedRAN(), _LIFTED, "auto", "ridge", _RIDGES),
+    _best_ridge(Fed3R(), transform=_LIFTED),
+    _best_ridge(STSAE(means_per_class=5), transform=_LIFTED),
+    _best_ridge(FedRAN(), transform=_LIFTED),
 )
 _UNDER_SHIFT = one_round(SLOTAlign())
 
@@ -75,8 +77,8 @@ beyond = Experiment(
         "float32. Published numbers are of other resizes and normalisations: all are run here.",
         "Best γ or λ is the best of a grid on the test set, which nobody has who chooses.",
         "Seconds are of the processor, on one core: of a client on average, and of the server from "
-        "the decoded summaries to the head. Where a statistic does not depend on who holds what, it "
-        "is made once of all samples and a client's seconds are its share.",
+        "the decoded summaries to the head. Where a statistic does not depend on who holds what, "
+        "it is made once of all samples, and a client's seconds are its share.",
         "FisherMix and FedPFT draw 100 virtual features of a class.",
     ),
 )
