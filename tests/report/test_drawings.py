@@ -4,7 +4,9 @@ from dataclasses import replace
 import pytest
 from tiny_experiments import EXPERIMENT, GRID, rows_of
 
-from fedcof.experiments import EXPERIMENTS
+from fedcof import FedCOF, FedNCM
+from fedcof.data import Dirichlet
+from fedcof.experiments import EXPERIMENTS, Experiment, SettingGrid, one_round
 from fedcof.report.drawings import draw
 from fedcof.report.rounds import average
 from fedcof.report.tables import tabulate
@@ -113,3 +115,29 @@ def test_papers_figure_of_several_means_has_all_its_panels():
     ]
     assert sum("means received per class" in caption for caption in captions) == 1
     assert sum("Hollow: the paper" in caption for caption in captions) == 1  # at the paper's γ
+
+
+def test_the_frontier_has_a_panel_a_setting_and_stairs_that_no_method_is_beyond():
+    procedures = one_round(FedNCM(), FedCOF(0.1), FedCOF(1.0))
+    grid = SettingGrid(("one",), ("net",), (Dirichlet(3, 0.1), Dirichlet(9, 0.1)), procedures)
+    experiment = Experiment(
+        "tiny", "Far", (grid,), metrics=("accuracy", "wire_bytes"), figure="frontier"
+    )
+    measured = {"fedncm": (0.4, 1e6), "fedcof0.1": (0.3, 2e6), "fedcof1.0": (0.6, 3e6)}
+    rows = []
+    for row in rows_of(experiment):
+        setting = row.setting
+        accuracy, sent = measured[f"{setting['method']}{setting.get('shrinkage', '')}"]
+        rows.append(
+            replace(row, measured=row.measured | {"accuracy": accuracy, "wire_bytes": sent})
+        )
+    (drawing,) = drawings(experiment, rows)
+    axes = drawing.figure.axes
+    assert [each.get_title(loc="left") for each in axes] == [
+        "one, 3 clients, α 0.1",
+        "one, 9 clients, α 0.1",
+    ]
+    stairs = next(line for line in axes[0].lines if line.get_drawstyle() == "steps-post")
+    assert stairs.get_xdata().tolist() == [1, 3, 3]
+    assert stairs.get_ydata().tolist() == pytest.approx([40, 60, 60])
+    assert [entry["wire_mb"] for entry in drawing.data] == [1, 2, 3] * 2

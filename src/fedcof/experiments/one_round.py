@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from fedcof.client import AUTO
 from fedcof.evaluation import evaluate
 from fedcof.experiments.clients import Clients, Traffic
 from fedcof.experiments.experiment import Execution, Procedure
 from fedcof.methods import Method
+from fedcof.settings import settings_of
 
 _OF_PROBABILITIES = ("log_loss", "expected_calibration_error")
 
@@ -32,12 +33,16 @@ class OneRound(Procedure):
 
     method: Method[Any]
     transform: str = "none"
-    coding: str = "auto"
+    coding: str = AUTO
 
     def columns(self) -> dict[str, Any]:
         """Return the method's name and its hyperparameters, transform and coding if there are."""
-        sending = {"transform": self.transform, "coding": self.coding}
-        return method_columns(self.method) | _said(sending)
+        columns = method_columns(self.method)
+        if self.transform != "none":
+            columns["transform"] = self.transform
+        if self.coding != AUTO:
+            columns["coding"] = self.coding
+        return columns
 
     def measure(self, clients: Clients, execution: Execution) -> dict[str, Any]:
         """Return accuracy and traffic, and what else the experiment shows."""
@@ -68,23 +73,30 @@ class OneRound(Procedure):
         return measured | traffic_columns(pooled.traffic, clients)
 
 
-_UNSAID = {
-    "form": "regression",
-    "priors": "counts",
-    "temperature": 1.0,
-    "transform": "none",
-    "coding": "auto",
-}
-"""Settings that a row does not say at these values: the paper's experiments have no others."""
+_ALWAYS_SAID = frozenset(
+    {
+        "budget",
+        "max_iter",
+        "means_per_class",
+        "ridge",
+        "samples_per_class",
+        "scatter",
+        "seed",
+        "shrinkage",
+    }
+)
+"""A row says other settings where they are not at their default: so a setting that a method gains
+leaves the rows that it has."""
 
 
 def method_columns(method: Method[Any]) -> dict[str, Any]:
     """Return a method's name and hyperparameters, as columns of a row."""
-    return {"method": method.name} | _said(asdict(method))
-
-
-def _said(columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in columns.items() if _UNSAID.get(name) != value}
+    defaults = {name: declared.default for name, declared in settings_of(type(method)).items()}
+    return {"method": method.name} | {
+        name: value
+        for name, value in asdict(method).items()
+        if name in _ALWAYS_SAID or value != defaults[name]
+    }
 
 
 def one_round(*methods: Method[Any]) -> tuple[OneRound, ...]:

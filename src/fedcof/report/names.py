@@ -161,13 +161,13 @@ def _sending(setting: Mapping[str, Any]) -> list[str]:
     Examples
     --------
     >>> _sending({"transform": "auto+random-features:2048", "coding": "int8"})
-    ['transformed', '2,048 random features', 'int8']
+    ['transformed', 'lifted to 2,048', 'int8']
     """
     shown = []
     for step in (setting.get("transform") or "none").split("+"):
         name, *values = step.split(":")
         if name == "random-features":
-            shown.append(f"{int(values[0]):,} random features")
+            shown.append(f"lifted to {int(values[0]):,}")
         elif name != "none":
             shown.append("transformed" if name == "auto" else step)
     if (coding := setting.get("coding") or "auto") != "auto":
