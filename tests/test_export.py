@@ -126,6 +126,7 @@ TRANSFORMS = [
     "power:0.3+standardize",
     "standardize+random-features:6:1:relu:5",
     "power:0.5+standardize+random-features:7:0:relu:5",
+    "standardize+buckets:2:3:1:5",
 ]
 
 

@@ -168,6 +168,8 @@ def _sending(setting: Mapping[str, Any]) -> list[str]:
         name, *values = step.split(":")
         if name == "random-features":
             shown.append(f"lifted to {int(values[0]):,}")
+        elif name == "buckets":
+            shown.append("buckets")
         elif name != "none":
             shown.append("transformed" if name == "auto" else step)
     if (coding := setting.get("coding") or "auto") != "auto":

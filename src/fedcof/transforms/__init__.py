@@ -2,6 +2,7 @@
 
 from fedcof.registry import import_modules
 from fedcof.transforms.base import NO_TRANSFORM, TRANSFORMS, Chain, Transform, chain, parse
+from fedcof.transforms.buckets import Buckets
 from fedcof.transforms.power import PowerTransform
 from fedcof.transforms.random_features import RandomFeatures
 from fedcof.transforms.standardize import Standardize
@@ -11,6 +12,7 @@ import_modules(__name__, __path__)
 __all__ = [
     "NO_TRANSFORM",
     "TRANSFORMS",
+    "Buckets",
     "Chain",
     "PowerTransform",
     "RandomFeatures",
