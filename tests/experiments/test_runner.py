@@ -265,7 +265,7 @@ class TestTransformedClients:
         pooled = clients.pooled(sender)
         result, _ = evaluate(sender, clients.dealt)
         head = Fed3R().fit(pooled.content)
-        _, test_features = clients.source.features(sender.transform)
+        test_features = clients.source.features(sender.transform, "test")
         assert head.score(test_features, clients.dealt.test_labels) == result.accuracy
         assert pooled.traffic.wire_bytes == result.wire_bytes
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from inspect import signature
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,19 +71,14 @@ class Source:
         self.backbone = backbone
         self._made: dict[Hashable, Any] = {}
 
-    def features(self, transform: Transform) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the transformed features of the training and of the test set."""
+    def features(
+        self, transform: Transform, part: Literal["train", "test"]
+    ) -> NDArray[np.floating[Any]]:
+        """Return the transformed features of the training or of the test set."""
+        raw: NDArray[np.floating[Any]] = getattr(self.data, part).features
         if transform == NO_TRANSFORM:
-            return self.data.train.features, self.data.test.features
-        transformed: tuple[NDArray[Any], NDArray[Any]] = _once(
-            self._made,
-            ("features", str(transform)),
-            lambda: (
-                transform(self.data.train.features),
-                transform(self.data.test.features),
-            ),
-        )
-        return transformed
+            return raw
+        return _once(self._made, (part, str(transform)), lambda: transform(raw))
 
     def pooled(self, sender: Sender) -> tuple[Any | None, float]:
         """Return what a method's head depends on, None where that depends on the partition.
@@ -91,7 +86,9 @@ class Source:
         And the processor's seconds that it took.
         """
         method = sender.method
-        train, labels = self.features(sender.transform)[0], self.data.train.labels
+        if type(method).pool_samples is Method.pool_samples:
+            return None, 0.0
+        train, labels = self.features(sender.transform, "train"), self.data.train.labels
         pooled: tuple[Any | None, float] = _once(
             self._made,
             (

@@ -52,9 +52,10 @@ class OneRound(Procedure):
         start = time.process_time()
         head = method.fit(pooled.content)
         seconds = pooled.server_seconds + time.process_time() - start
-        train_features, test_features = clients.source.features(sender.transform)
+        test_features = clients.source.features(sender.transform, "test")
         measured: dict[str, Any] = {"accuracy": head.score(test_features, dealt.test_labels)}
         if "train_accuracy" in execution.metrics:
+            train_features = clients.source.features(sender.transform, "train")
             measured["train_accuracy"] = head.score(train_features, dealt.labels)
         if not {"balanced_accuracy", *_OF_PROBABILITIES}.isdisjoint(execution.metrics):
             scores = head.decision_function(test_features)
