@@ -29,6 +29,7 @@ from fedcof.methods import (
     get_method,
 )
 from fedcof.scatter import condition_number, estimate_class_covariances
+from fedcof.site_heads import site_heads
 from fedcof.summaries import (
     ClassCovariances,
     ClassMeans,
@@ -91,6 +92,7 @@ __all__ = [
     "get_method",
     "load",
     "merge",
+    "site_heads",
     "summarize",
     "withdraw",
 ]

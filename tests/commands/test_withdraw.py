@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedcof import Fed3R, FedCOF, LinearHead, load, merge
+from fedcof import Fed3R, FedCOF, LinearHead, load, merge, site_heads
 from fedcof.cli import app
 from fedcof.commands.withdraw import WITHDRAWN
 
@@ -77,6 +77,17 @@ def test_a_client_leaves_the_file_that_it_shares_with_others(sites, tmp_path):
     merge(map(load, paths)).save(tmp_path / "all.summary")
     assert run("withdraw", "c", tmp_path / "all.summary").exit_code == 0
     assert (tmp_path / "all.summary").read_bytes() == expected
+
+
+def test_every_site_has_a_head_of_its_own(sites, tmp_path):
+    own = tmp_path / "own"
+    result = run("solve", sites, "--out", tmp_path, "--per-site", own)
+    assert result.exit_code == 0, result.output
+    assert "6 heads of clients" in result.output
+    expected = site_heads(FedCOF(), map(load, sorted(sites.glob("*.summary"))))
+    assert sorted(path.stem for path in own.iterdir()) == list(expected) == list("abcdef")
+    for path in own.iterdir():
+        assert path.read_bytes() == expected[path.stem].to_bytes()
 
 
 def test_what_a_sum_cannot_give_back_is_refused_and_nothing_changes(tmp_path):

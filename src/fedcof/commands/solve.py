@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 HEAD = "head.safetensors"
 
+SITE_HEAD = ".safetensors"
+"""The suffix of a client's own head, after its name."""
+
 _WIDEST = 8
 """Classes that have a column each; of more, only their number is shown."""
 
@@ -60,6 +63,15 @@ def solve(
             help="Take this client, however odd it is beside the others. May be repeated.",
         ),
     ] = None,
+    per_site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            help="Also write a head for every client: the scatter of all, means and priors of its "
+            "own as far as it has samples.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a file that would be set aside.")
     ] = False,
@@ -68,7 +80,8 @@ def solve(
     hyperparameters: Given,
 ) -> None:
     """Solve a head from the files of all sites; what does not fit is named and set aside."""
-    from fedcof.files import write_new
+    from fedcof.files import file_names, write_new
+    from fedcof.site_heads import site_heads
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters)
@@ -83,7 +96,11 @@ def solve(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OddSiteWarning)  # told above
             head = chosen.solve(arrived.summaries.values())
+            own = {} if per_site is None else site_heads(chosen, arrived.summaries.values())
         write_new(out / HEAD, head.to_bytes(), replace=force)
+        if per_site is not None:
+            for client, name in file_names(own, SITE_HEAD).items():
+                write_new(per_site / name, own[client].to_bytes(), replace=force)
         rows = [_row(path, summary) for path, summary in arrived.summaries.items()]
         document = {
             "head": out / HEAD,
@@ -107,6 +124,8 @@ def solve(
             f"{len(arrived.set_aside):,} set aside",
             as_json=as_json,
         )
+        if per_site is not None:
+            say(f"{per_site}: {len(own):,} heads of clients", as_json=as_json)
         if arrived.set_aside:
             raise typer.Exit(EXIT_LEFT_OUT)
 

@@ -204,6 +204,31 @@ class Summary(ABC):
         return None
 
     @property
+    def within_trace(self) -> float | None:
+        """The trace of the scatter of all samples about the means of their rows.
+
+        None where the statistic does not show it.
+        """
+        return None
+
+    def rows_by_client(self) -> list[tuple[str, slice]]:
+        """Return every client with its rows.
+
+        Raises
+        ------
+        SummaryError
+            If rows of several clients were merged.
+        """
+        if len(self.client_ids) > 1:
+            raise SummaryError(
+                "sum",
+                f"a merged summary of kind {self.kind!r} keeps no client apart; give those of the "
+                "clients",
+                client_id=self.client_ids[0],
+            )
+        return [(self.client_ids[0], slice(0, len(self.classes)))]
+
+    @property
     def axis_lengths(self) -> dict[str, int]:
         """The length of every axis that is equally long at all clients."""
         return {

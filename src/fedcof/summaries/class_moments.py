@@ -77,6 +77,11 @@ class ClassMoments(Summary):
         """The means themselves."""
         return self.means
 
+    @property
+    def within_trace(self) -> float:
+        """The trace of the sum of ``(n_kc - 1) Sigma_kc``."""
+        return float(np.trace(self.as_matrix(self.within_clients(), self.dim)))
+
     @cached_property
     def scale(self) -> float:
         """The largest number in a mean, or the largest deviation."""

@@ -28,7 +28,8 @@ class ClientRows(Summary):
                 f"it of {self.rows_per_client.sum()}",
             )
 
-    def _by_client(self) -> list[tuple[str, slice]]:
+    def rows_by_client(self) -> list[tuple[str, slice]]:
+        """Return every client with its rows."""
         stops = np.cumsum(self.rows_per_client).tolist()
         return [
             (client_id, slice(start, stop))
@@ -50,7 +51,7 @@ class ClientRows(Summary):
     def _merged_rows(cls, parts: Sequence[Self]) -> dict[str, Any]:
         """Return the fields of all rows, in the order of the clients."""
         pieces = [
-            (client_id, part, rows) for part in parts for client_id, rows in part._by_client()
+            (client_id, part, rows) for part in parts for client_id, rows in part.rows_by_client()
         ]
         pieces.sort(key=lambda piece: piece[0])
         by_row = (name for name, axes in cls.axes.items() if axes[0] == "rows")

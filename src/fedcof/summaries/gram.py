@@ -64,6 +64,12 @@ class Gram(Summary):
         """The sums over the counts."""
         return np.asarray(self.sums / self.counts[:, None])
 
+    @property
+    def within_trace(self) -> float:
+        """What the class means leave of the trace of the Gram matrix."""
+        about_zero = float(np.trace(self.gram, dtype=np.float64))
+        return about_zero - float(np.einsum("cd,cd->", self.row_means, self.sums))
+
     @cached_property
     def scale(self) -> float:
         """The largest number in a class mean, or the largest root mean square of a feature."""

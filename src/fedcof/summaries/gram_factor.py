@@ -83,6 +83,12 @@ class GramFactor(ClientRows):
         """The sums over the counts."""
         return np.asarray(self.sums / self.counts[:, None])
 
+    @property
+    def within_trace(self) -> float:
+        """What the class means leave of the trace of the Gram matrix."""
+        about_zero = float(np.square(self.factors, dtype=np.float64).sum())
+        return about_zero - float(np.einsum("cd,cd->", self.row_means, self.sums))
+
     @cached_property
     def scale(self) -> float:
         """The largest number in a class mean, or the largest root mean square of a feature."""
@@ -117,7 +123,7 @@ class GramFactor(ClientRows):
     def grams(self) -> Iterator[Gram]:
         """Yield the statistic of every client as Fed3R's."""
         for (client_id, triangle), (_, rows) in zip(
-            self.triangles(), self._by_client(), strict=True
+            self.triangles(), self.rows_by_client(), strict=True
         ):
             yield Gram(
                 client_ids=(client_id,),
@@ -130,7 +136,7 @@ class GramFactor(ClientRows):
     def _factors(self) -> Iterator[tuple[str, NDArray[np.floating[Any]]]]:
         """Yield the numbers of every client's factor with its id."""
         start = 0
-        for client_id, rows in self._by_client():
+        for client_id, rows in self.rows_by_client():
             stop = start + _numbers(int(self.counts[rows].sum()), self.dim)
             yield client_id, self.factors[start:stop]
             start = stop
@@ -139,7 +145,7 @@ class GramFactor(ClientRows):
         super()._check()
         if len(self.client_ids) == 1:
             check_one_row_per_class(self.classes)
-        samples = [int(self.counts[rows].sum()) for _, rows in self._by_client()]
+        samples = [int(self.counts[rows].sum()) for _, rows in self.rows_by_client()]
         expected = sum(_numbers(each, self.dim) for each in samples)
         if len(self.factors) != expected:
             raise SummaryError(
