@@ -15,18 +15,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.codings import parse_codings
+from fedcof.codings import AUTO, parse_codings
 from fedcof.errors import SettingError, SummaryError, naming
-from fedcof.methods import Method, client_rng, get_method
+from fedcof.methods import Method, Outline, client_rng, get_method
 from fedcof.registry import Registry
 from fedcof.settings import check_settings, setting
 from fedcof.summaries import Summary
 from fedcof.summaries.base import TRANSFORM
 from fedcof.summaries.samples import check_samples
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
-
-AUTO = "auto"
-"""The coding that the method says."""
 
 STEPS: Registry[type[Step]] = Registry("step")
 """Every step by its name."""
@@ -106,7 +103,8 @@ class Sender:
         check_settings(self)
         if self.coding == AUTO:
             object.__setattr__(self, "coding", self.method.coding)
-        parse_codings(self.coding, self.method.summary_type.axes)
+        if self.coding != AUTO:
+            parse_codings(self.coding, self.method.summary_type.axes)
 
     def send(
         self,
@@ -132,38 +130,45 @@ class Sender:
             If the data is not well-formed, or a value is too large for the coding.
         """
         rng = client_rng(self.seed, client_id)
-        if self.transform != NO_TRANSFORM:
-            with naming(client_id):
-                features, labels, bound = self._transformed(features, labels)
-            origin = {**origin, TRANSFORM: str(bound)}
-        summary: Summary | None = self.method.summarize(
-            features, labels, client_id=client_id, rng=rng
+        with naming(client_id):
+            array, coded = check_samples(features, labels)
+            array, transformed = self._transformed(array, origin)
+        outline = Outline(
+            classes=np.unique(coded),
+            samples=len(array),
+            dim=array.shape[1],
+            raw_dim=np.shape(features)[1],
+            client_id=client_id,
+            origin=transformed,
         )
+        method, coding = self.method.settle(outline, self.coding)
+        summary: Summary | None = method.summarize(array, coded, client_id=client_id, rng=rng)
         assert summary is not None
-        if origin:
-            summary = summary.with_origin(origin)
+        if transformed:
+            summary = summary.with_origin(transformed)
         for step in self.steps:
             summary = step(summary, rng)
             if summary is None:
                 return None
-        return Sent(summary.to_bytes(self.coding), summary.formula_bytes)
+        return Sent(summary.to_bytes(coding), summary.formula_bytes)
 
     def _transformed(
-        self, features: ArrayLike, labels: ArrayLike
-    ) -> tuple[NDArray[Any], NDArray[Any], Transform]:
-        """Return transformed features and labels, both checked, and the transform of their length.
+        self, features: NDArray[np.floating[Any]], origin: Mapping[str, str]
+    ) -> tuple[NDArray[np.floating[Any]], Mapping[str, str]]:
+        """Return transformed features, and the origin that says how they were transformed.
 
         Raises
         ------
         SummaryError
-            If they are not well-formed, or the transform takes features of another length.
+            If the transform takes features of another length.
         """
-        array, coded = check_samples(features, labels)
+        if self.transform == NO_TRANSFORM:
+            return features, origin
         try:
-            bound = self.transform.bound(array.shape[1])
+            bound = self.transform.bound(features.shape[1])
         except SettingError as error:
             raise SummaryError(TRANSFORM, str(error)) from None
-        return bound(array), coded, bound
+        return bound(features), {**origin, TRANSFORM: str(bound)}
 
     def expected_bytes(
         self,
@@ -189,17 +194,12 @@ class Sender:
         client_id, origin
             As for `send`.
         """
+        raw_dim = dim
         if self.transform != NO_TRANSFORM:
             origin = {**origin, TRANSFORM: str(self.transform.bound(dim))}
             dim = self.transform.output_dim(dim)
-        summary_type = self.method.summary_type
-        return summary_type.encoded_size(
-            classes,
-            summary_type.expected_lengths(dim, self.method.client_settings, samples),
-            client_id=client_id,
-            origin=origin,
-            coding=self.coding,
-        )
+        outline = Outline(classes, samples, dim, raw_dim, client_id, origin)
+        return outline.encoded_size(*self.method.settle(outline, self.coding))
 
     def settings(self) -> dict[str, Any]:
         """Return what clients must know, as JSON has it: all that their summaries depend on."""

@@ -7,8 +7,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from fedcof.codings import CODINGS, parse_codings
 from fedcof.errors import SummaryError
 
-NAMES = ["float32", "float16", "int8", "int4"]
-LEVELS = {"int8": 127, "int4": 7}
+NAMES = ["float32", "float16", "int8", "int6", "int4"]
+LEVELS = {"int8": 127, "int6": 31, "int4": 7}
 LARGEST = 2.0**125
 
 values = st.floats(-LARGEST, LARGEST, width=32) | st.sampled_from([0.0, -0.0, 1e-45, 1.5, -1.5])
@@ -34,7 +34,7 @@ def test_what_comes_back_has_the_shape_and_is_near(name, array, centred):
     assert (back.shape, back.dtype) == (array.shape, np.float32)
     largest = np.abs(array).max(axis=-1 if array.ndim > 1 else None, keepdims=True)
     share = {"float32": 2**-24, "float16": 2**-11}.get(name) or 1.01 / (2 * LEVELS[name])
-    if name in ("int8", "int4") and centred:
+    if name in ("int8", "int6", "int4") and centred:
         share, largest = 3 * share, np.abs(array).max()
     # A clipped value may be further off than half a step; the row as a whole is not. Subnormal
     # numbers may become 0.
@@ -64,6 +64,8 @@ def test_the_layout_is_what_travels(name, array, centred):
 def test_bytes_of_a_row():
     row = np.array([[7.0, -7.0, 3.5]])
     assert CODINGS["int4"].encode(row)[""].tolist() == [[0x80, 0x3F, 8 + 7 | 1 << 4, 8 + 4]]
+    codes = (32 + 31) << 18 | (32 - 31) << 12 | (32 + 16) << 6
+    assert CODINGS["int6"].encode(row * 31 / 7)[""].tolist() == [[0x80, 0x3F, *codes.to_bytes(3)]]
     assert CODINGS["int8"].encode(row * 127 / 7)[""].tolist() == [[0x80, 0x3F, 127, 129, 64]]
     assert CODINGS["float16"].encode(row)[""].tolist() == [[0x80, 0x40, 0, 63, 0, 191, 0, 59]]
 
@@ -78,6 +80,7 @@ def test_sizes_as_a_multiple_of_float32():
         "float32": 204_800,
         "float16": 100 * (2 + 1024),
         "int8": (100 + 1) * (2 + 512),
+        "int6": (100 + 1) * (2 + 384),
         "int4": (100 + 2) * (2 + 256),
     }
 
@@ -162,5 +165,7 @@ def test_codings_by_array():
     assert parse_codings("vectors=int4", ["means", "vectors"])["means"] == "float32"
     with pytest.raises(ValueError, match="no array is called 'vector'; there are means, vectors"):
         parse_codings("vector=int4", ["means", "vectors"])
-    with pytest.raises(ValueError, match="no coding is called 'int5'; did you mean int8 or int4"):
+    with pytest.raises(
+        ValueError, match="no coding is called 'int5'; did you mean int8 or int6 or int4"
+    ):
         parse_codings("means=int5", ["means"])

@@ -14,6 +14,9 @@ from fedcof.registry import Registry
 Parts = Mapping[str, NDArray[Any]]
 """The arrays that travel in place of one, by the suffix of its name: empty, or ``.`` and a word."""
 
+AUTO = "auto"
+"""In place of a coding: the one that the method says."""
+
 CODINGS: Registry[Coding] = Registry("coding")
 """Every coding by its name."""
 

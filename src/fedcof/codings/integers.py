@@ -1,4 +1,4 @@
-"""int8 and int4: integers times the scale of their row."""
+"""int8, int6 and int4: integers times the scale of their row."""
 
 from __future__ import annotations
 
@@ -106,5 +106,49 @@ class Int4(Integers):
         values = halves.reshape(len(codes), -1).astype(np.int8) - np.int8(8)
         if len(values) and (halves[:, -1, 1] == _NO_VALUE).all():
             values = values[:, :-1]
+        self._check(values)
+        return values.astype(np.float32)
+
+
+class Int6(Integers):
+    """Three quarters of a byte a number, from -31 to 31 times the scale.
+
+    Three bytes hold four codes, each plus 32, the first in the highest bits. The bits after the
+    last code are 0.
+    """
+
+    name = "int6"
+    largest = 31
+    centre_rows = 1
+    least_centred = 2
+
+    def row_bytes(self, length: int) -> int:
+        """Return three for four values."""
+        return -(-6 * length // 8)
+
+    def pack(self, rows: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """Return the codes, four in three bytes."""
+        codes = (self._codes(rows, scales) + np.float32(32)).astype(np.uint32)
+        codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 4)), constant_values=_NO_VALUE)
+        words = (codes.reshape(len(codes), -1, 4) << np.array([18, 12, 6, 0], np.uint32)).sum(
+            axis=2, dtype=np.uint32
+        )
+        packed = np.stack([words >> np.uint32(16), words >> np.uint32(8), words], axis=2)
+        return packed.astype(np.uint8).reshape(len(codes), -1)[:, : self.row_bytes(rows.shape[1])]
+
+    def unpack(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return the codes."""
+        held = codes.shape[1] * 8 // 6
+        filled = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 3))).astype(np.uint32)
+        high, middle, low = np.moveaxis(filled.reshape(len(codes), -1, 3), 2, 0)
+        words = high << np.uint32(16) | middle << np.uint32(8) | low
+        sextets = words[:, :, None] >> np.array([18, 12, 6, 0], np.uint32) & np.uint32(63)
+        values = sextets.reshape(len(codes), -1).astype(np.int8)
+        if (values[:, held:] != _NO_VALUE).any():
+            raise SummaryError("range", f"has bits of {self.name} after the last code")
+        values = values[:, :held]
+        if held % 4 == 0 and len(values) and (values[:, -1] == _NO_VALUE).all():
+            values = values[:, :-1]
+        values = values - np.int8(32)
         self._check(values)
         return values.astype(np.float32)

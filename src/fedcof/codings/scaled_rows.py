@@ -1,4 +1,4 @@
-"""Rows with a scale each: what float16, int8 and int4 have in common.
+"""Rows with a scale each: what float16, int8, int6 and int4 have in common.
 
 A row travels as bytes: the scale in 2, then the codes of its values over the scale. The scale is a
 bfloat16, the upper half of a float32: it has the range of a float32, and its product with a code of
@@ -7,7 +7,8 @@ bfloat16, the upper half of a float32: it has the range of a float32, and its pr
 Rows that are alike travel as a centre and differences. The centre is the first rows of the same
 array: the mean of the rows, then what its coding has left of it, as many as the coding says.
 
-An array with one axis, a number a row or a client, has no rows to scale and travels in float32.
+An array with one axis, a number a row or a client, has no rows to scale and travels in float32; so
+does an empty one.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ScaledRows(Coding):
 
     def encode(self, array: NDArray[np.floating[Any]], *, centred: bool = False) -> Parts:
         """Return one array of bytes; its last axis is a row."""
-        if array.ndim < 2:
+        if not _has_rows(array.shape):
             return _FLOAT32.encode(array)
         rows = as_float32(array).reshape(-1, array.shape[-1])
         if np.abs(rows).max() > _LARGEST:
@@ -77,7 +78,7 @@ class ScaledRows(Coding):
 
     def decode(self, parts: Parts) -> NDArray[np.floating[Any]]:
         """Return the rows in float32."""
-        if "" in parts and parts[""].ndim < 2:
+        if "" in parts and not _has_rows(parts[""].shape):
             return _FLOAT32.decode(parts)
         suffix, array = next(iter(parts.items()))
         if len(parts) > 1 or suffix not in ("", _CENTRED) or array.dtype != np.uint8:
@@ -99,7 +100,7 @@ class ScaledRows(Coding):
 
     def layout(self, shape: tuple[int, ...], *, centred: bool = False) -> Parts:
         """Return bytes of the shape that share one number."""
-        if len(shape) < 2:
+        if not _has_rows(shape):
             return _FLOAT32.layout(shape)
         length = _SCALE_BYTES + self.row_bytes(shape[-1])
         if self._has_centre(shape, centred):
@@ -124,6 +125,10 @@ class ScaledRows(Coding):
             raise SummaryError("non-finite", "has a scale that is negative, NaN or infinite")
         with np.errstate(over="ignore"):  # the summary's own check finds what is not finite
             return self.unpack(array[:, _SCALE_BYTES:]) * scales
+
+
+def _has_rows(shape: tuple[int, ...]) -> bool:
+    return len(shape) >= 2 and 0 not in shape
 
 
 def as_bfloat16(scales: NDArray[np.float32]) -> NDArray[np.float32]:

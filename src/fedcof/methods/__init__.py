@@ -1,10 +1,11 @@
 """One file a method, each with both halves: ``summarize`` and ``solve``."""
 
-from fedcof.methods.base import METHODS, Method, get_method
+from fedcof.methods.base import METHODS, Method, Outline, get_method
 from fedcof.methods.ccvr import CCVR
 from fedcof.methods.closed_form import ClosedForm
 from fedcof.methods.fed3r import Fed3R
 from fedcof.methods.fedcof import FedCOF
+from fedcof.methods.fedcof_sketch import FedCOFSketch
 from fedcof.methods.fedncm import FedNCM
 from fedcof.methods.oracle import FedCOFDiagonal, FedCOFOracle, FedCOFSpherical
 from fedcof.methods.seeds import client_rng
@@ -20,9 +21,11 @@ __all__ = [
     "FedCOF",
     "FedCOFDiagonal",
     "FedCOFOracle",
+    "FedCOFSketch",
     "FedCOFSpherical",
     "FedNCM",
     "Method",
+    "Outline",
     "client_rng",
     "get_method",
 ]

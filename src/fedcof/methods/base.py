@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,42 @@ METHODS: Registry[type[Method[Any]]] = Registry("method")
 
 _SCREENED = 1000
 """Up to so many summaries are compared with each other in `Method.solve`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """What the size of a client's summary depends on, known before it is made.
+
+    Parameters
+    ----------
+    classes : ndarray of int64 or str, shape (classes,)
+        The client's classes, each once, in ascending order.
+    samples : int or None
+        How many it has, None where that is not known.
+    dim, raw_dim : int
+        The length of a feature as it is summarized, and before it was transformed.
+    client_id : str, default ""
+    origin : mapping of str to str, default {}
+        As the summary will have them.
+    """
+
+    classes: NDArray[Any]
+    samples: int | None
+    dim: int
+    raw_dim: int
+    client_id: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    def encoded_size(self, method: Method[Any], coding: str) -> tuple[int, int]:
+        """Return the formula and wire bytes of the summary that a method makes of it."""
+        summary_type = method.summary_type
+        return summary_type.encoded_size(
+            self.classes,
+            summary_type.expected_lengths(self.dim, method.client_settings, self.samples),
+            client_id=self.client_id,
+            origin=self.origin,
+            coding=coding,
+        )
 
 
 @dataclass(frozen=True)
@@ -65,8 +101,22 @@ class Method(ABC, Generic[S]):
 
     @property
     def coding(self) -> str:
-        """How its summaries travel where nothing else is asked for."""
+        """How its summaries travel where nothing else is asked for; "auto" if `settle` says it."""
         return Float32.name
+
+    def settle(self, outline: Outline, coding: str) -> tuple[Self, str]:
+        """Return the method and the coding with which one client sends.
+
+        They are those of all clients, unless a method fits what is sent to what the client has.
+
+        Parameters
+        ----------
+        outline : Outline
+            What is known of the client's summary.
+        coding : str
+            That of all clients; "auto" where the method's own `coding` is that.
+        """
+        return self, coding
 
     def sent_settings(self, parts: Sequence[S]) -> dict[str, Any]:
         """Return the hyperparameters that the summaries show: those with which clients made them.

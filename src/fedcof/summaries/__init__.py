@@ -12,6 +12,7 @@ from fedcof.summaries.class_moments import (
     class_distributions,
 )
 from fedcof.summaries.gram import Gram
+from fedcof.summaries.scatter_sketch import ScatterSketch
 from fedcof.summaries.withdrawal import withdraw
 
 import_modules(__name__, __path__)
@@ -24,6 +25,7 @@ __all__ = [
     "ClassSphericalVariances",
     "ClassVariances",
     "Gram",
+    "ScatterSketch",
     "Summarizer",
     "Summary",
     "check_classes",

@@ -100,8 +100,10 @@ class Summary(ABC):
     """The float arrays of the statistic, each with the names of its axes.
 
     ``rows`` and ``clients`` are as long as there are rows and clients; every other axis has one
-    length at all clients.
+    length at all clients, but for those in ``free_axes``.
     """
+    free_axes: ClassVar[frozenset[str]] = frozenset()
+    """The axes whose length is each client's own, and may be 0."""
     centred: ClassVar[frozenset[str]] = frozenset()
     """The arrays whose rows are alike, such as means: a coding may send their differences."""
 
@@ -148,7 +150,7 @@ class Summary(ABC):
         self._set("total", int(self.counts.sum()))
         self._set("rows_sent", int(self.rows_per_client.sum()))
         for name, axes in self.axes.items():
-            self._set(name, _as_statistic(name, getattr(self, name), axes, sizes))
+            self._set(name, _as_statistic(name, getattr(self, name), axes, sizes, self.free_axes))
         self._set("formula_bytes", 4 * self._numbers_sent())
         self._set("origin", _as_origin(self.origin))
 
@@ -235,7 +237,7 @@ class Summary(ABC):
             axis: length
             for name, axes in self.axes.items()
             for axis, length in zip(axes, getattr(self, name).shape, strict=True)
-            if axis not in ("rows", "clients")
+            if axis not in ("rows", "clients") and axis not in self.free_axes
         }
 
     @classmethod
@@ -271,6 +273,10 @@ class Summary(ABC):
     @abstractmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
         """Return one summary from several that are checked and in the order of their clients."""
+
+    def _owners(self) -> Mapping[str, NDArray[np.int64]]:
+        """Return what says which rows of the arrays are whose, by the name of the field."""
+        return {"rows_per_client": self.rows_per_client}
 
     @staticmethod
     def _clients(parts: Sequence[Summary]) -> dict[str, Any]:
@@ -346,9 +352,7 @@ class Summary(ABC):
         ValueError
             If there is no such coding or array.
         """
-        packed: dict[str, NDArray[Any]] = {}
-        if len(self.client_ids) > 1:
-            packed["rows_per_client"] = self.rows_per_client
+        packed: dict[str, NDArray[Any]] = dict(self._owners() if len(self.client_ids) > 1 else {})
         for name, chosen in parse_codings(coding, self.axes).items():
             try:
                 parts = CODINGS[chosen].encode(getattr(self, name), centred=name in self.centred)
@@ -709,7 +713,11 @@ def _is_fingerprint(text: Any) -> bool:
 
 
 def _as_statistic(
-    name: str, value: ArrayLike, axes: tuple[str, ...], sizes: dict[str, int]
+    name: str,
+    value: ArrayLike,
+    axes: tuple[str, ...],
+    sizes: dict[str, int],
+    free_axes: frozenset[str],
 ) -> NDArray[np.floating[Any]]:
     array = np.asarray(value)
     if array.dtype not in (np.float32, np.float64):
@@ -720,7 +728,7 @@ def _as_statistic(
     expected = tuple(sizes.get(axis, axis) for axis in axes)
     if array.shape != expected:
         raise SummaryError("shape", f"{name} has shape {array.shape}, expected {expected}")
-    if array.size == 0:
+    if array.size == 0 and free_axes.isdisjoint(axes):
         raise SummaryError("shape", f"{name} is empty: shape {array.shape}")
     check_finite(name, array)
     return array

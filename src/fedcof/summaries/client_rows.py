@@ -37,11 +37,20 @@ class ClientRows(Summary):
         ]
 
     def _without(self, client_id: str) -> Self:
+        return type(self)(**self._rows_without(client_id))
+
+    def _rows_without(self, client_id: str) -> dict[str, Any]:
+        """Return the fields of all rows but those of one client."""
         left = np.repeat([name != client_id for name in self.client_ids], self.rows_per_client)
-        arrays = {name: getattr(self, name)[left] for name in ("counts", *self.axes)}
+        arrays = {name: getattr(self, name)[left] for name in ("counts", *self._by_row())}
         # NumPy gives all texts the length of the longest, which may have been this client's.
         classes = np.array(self.classes[left].tolist())
-        return type(self)(**self._clients_without(client_id), classes=classes, **arrays)
+        return {**self._clients_without(client_id), "classes": classes, **arrays}
+
+    @classmethod
+    def _by_row(cls) -> list[str]:
+        """Return the names of the arrays of the statistic that have a row a class."""
+        return [name for name, axes in cls.axes.items() if axes[0] == "rows"]
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
@@ -54,11 +63,10 @@ class ClientRows(Summary):
             (client_id, part, rows) for part in parts for client_id, rows in part.rows_by_client()
         ]
         pieces.sort(key=lambda piece: piece[0])
-        by_row = (name for name, axes in cls.axes.items() if axes[0] == "rows")
         return {
             "client_ids": tuple(client_id for client_id, _, _ in pieces),
             "rows_per_client": np.array([rows.stop - rows.start for _, _, rows in pieces]),
         } | {
             name: np.concatenate([getattr(part, name)[rows] for _, part, rows in pieces])
-            for name in ("classes", "counts", *by_row)
+            for name in ("classes", "counts", *cls._by_row())
         }

@@ -157,6 +157,10 @@ class GramFactor(ClientRows):
     def _numbers_sent(self) -> int:
         return self.sums.size + self.factors.size  # merging joins none
 
+    def _without(self, client_id: str) -> Self:
+        others = [numbers for name, numbers in self._factors() if name != client_id]
+        return type(self)(**self._rows_without(client_id), factors=np.concatenate(others))
+
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
         factors = sorted((each for part in parts for each in part._factors()), key=itemgetter(0))

@@ -1,0 +1,272 @@
+"""FedCOFSketch: class means and sketches of the scatter about them, within a budget of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from fedcof.codings import AUTO
+from fedcof.errors import naming
+from fedcof.methods.base import Outline
+from fedcof.methods.closed_form import ClosedForm, Form
+from fedcof.methods.spending import highest_rank, spend
+from fedcof.numerics import add_to_diagonal, rounding
+from fedcof.scatter import ClassStatistics, Scatter
+from fedcof.settings import Auto, setting
+from fedcof.summaries import ClassMeans, ScatterSketch, Summary, merge
+from fedcof.summaries.base import TRANSFORM
+from fedcof.summaries.samples import Seed, check_samples
+
+_CODING = "means=int8,vectors=int4"
+"""Where the rank is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedScatter:
+    """The scatter within the classes: what is known of it, and the trace of what is left.
+
+    Parameters
+    ----------
+    classes : ndarray, shape (classes,)
+        The labels in ascending order.
+    class_means : ndarray of float64, shape (classes, dim)
+        mu_c.
+    class_counts : ndarray of int64, shape (classes,)
+        N_c.
+    known : ndarray of float64, shape (dim, dim)
+        The scatter between the clients' means of a class, and the sketches of that within clients.
+    left : float
+        The trace of what is within the clients and not in their sketches.
+    shape : ndarray of float64, shape (dim, dim)
+        An estimate of the matrix that has this trace, scaled to a trace of 1.
+    """
+
+    classes: NDArray[Any]
+    class_means: NDArray[np.float64]
+    class_counts: NDArray[np.int64]
+    known: NDArray[np.float64]
+    left: float
+    shape: NDArray[np.float64]
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """B, the sum of the features of every class, shape (classes, dim)."""
+        return self.class_counts[:, None] * self.class_means
+
+    def scatter(self, rho: float) -> Scatter:
+        """Return the scatter, what is left in the shape ``(1 - rho) shape + rho I / dim``."""
+        within = self.known + self.left * (1 - rho) * self.shape
+        add_to_diagonal(within, self.left * rho / len(within))
+        return Scatter(self.classes, self.class_means, self.class_counts, within)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedCOFSketch(ClosedForm[ScatterSketch]):
+    """A classifier from class means and from sketches of the scatter that they do not show.
+
+    A client sends the mean of every class, the largest eigenpairs of the scatter about them, and
+    the trace of the rest: `ScatterSketch`. The server adds the scatter between the means of the
+    clients, which it knows exactly, and the sketches. What is left has a known trace; its shape is
+    estimated, `shape_of_rest`.
+
+    How many eigenpairs, and in which precision everything travels, each client finds from its
+    budget and from what it holds; see `fedcof.methods.spending`.
+
+    Parameters
+    ----------
+    rank : int or "auto", default "auto"
+        How many eigenpairs a client sends, if it has as many. "auto" is what the budget allows.
+    budget : float, default 1.0
+        The bytes that a client may send, as a multiple of those that FedCOF sends for the same
+        classes, in float32 and with all that goes over the wire. A client for which the means alone
+        are more sends the means.
+    budget_mb : float, default 0.0
+        The same in megabytes, 10**6 bytes; above 0 it goes before `budget`.
+    shrinkage_relative : float, default 0.03
+        What is added to the diagonal of the covariance, as a multiple of its trace over d.
+    rho : float, default 0.2
+        The share of what is left that is spread evenly over all directions; the other share has the
+        estimated shape.
+    form : {"regression", "lda"}, default "lda"
+        The linear discriminant analysis, or the least-squares solution of FedCOF.
+    priors : str, default "uniform"
+        As in `ClosedForm`. Rows of length 1, as FedCOF has them, favour no class either.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> method = FedCOFSketch(rank=2)
+    >>> sites = []
+    >>> for name in ("a", "b", "c"):
+    ...     labels = rng.integers(2, size=20)
+    ...     features = rng.normal(size=(20, 4)) + 3.0 * labels[:, None]
+    ...     sites.append(method.summarize(features, labels, client_id=name))
+    >>> method.solve(sites).weight.shape
+    (2, 4)
+    """
+
+    name: ClassVar[str] = "fedcof-sketch"
+    summary_type: ClassVar[type[Summary]] = ScatterSketch
+
+    rank: int | Auto = setting(
+        "auto",
+        "Eigenpairs that a client sends; auto is what the budget allows.",
+        minimum=0,
+        client=True,
+    )
+    budget: float = setting(
+        1.0,
+        "Bytes that a client may send, as a multiple of those of fedcof.",
+        above=0,
+        client=True,
+    )
+    budget_mb: float = setting(
+        0.0,
+        "Megabytes that a client may send, in place of the budget; 0 for the budget.",
+        minimum=0,
+        client=True,
+    )
+    shrinkage_relative: float = setting(
+        0.03, "Added to the diagonal of the covariance, of its trace over d.", minimum=0
+    )
+    rho: float = setting(
+        0.2, "Share of the unknown scatter that is spread evenly.", minimum=0, maximum=1
+    )
+    form: Form = setting("lda", "lda, whose scores are log posteriors, or the paper's regression.")
+    priors: str = setting(
+        "uniform",
+        "How frequent the classes are, for the form lda: counts, uniform, or CLASS=SHARE,...",
+    )
+
+    @property
+    def coding(self) -> str:
+        """What every client finds for itself."""
+        return AUTO
+
+    def settle(self, outline: Outline, coding: str) -> tuple[Self, str]:
+        """Return the method with the rank that one client sends, and the coding."""
+        most = outline.dim
+        if outline.samples is not None:
+            most = min(outline.samples - len(outline.classes), most)
+        if self.rank != AUTO:
+            rank, chosen = min(self.rank, most), _CODING if coding == AUTO else coding
+            return replace(self, rank=rank), chosen
+
+        def size(coding: str, rank: int) -> int:
+            return outline.encoded_size(replace(self, rank=rank), coding)[1]
+
+        allowance = self._allowance(outline)
+        if coding == AUTO:
+            coding, rank = spend(allowance, size, most)
+        else:
+            rank = highest_rank(allowance, partial(size, coding), most)
+        return replace(self, rank=rank), coding
+
+    def _allowance(self, outline: Outline) -> float:
+        """Return the bytes that a client may send."""
+        if self.budget_mb > 0:
+            return self.budget_mb * 1e6
+        raw = {name: text for name, text in outline.origin.items() if name != TRANSFORM}
+        _, wire_bytes = ClassMeans.encoded_size(
+            outline.classes, {"dim": outline.raw_dim}, client_id=outline.client_id, origin=raw
+        )
+        return self.budget * wire_bytes
+
+    def summarize(
+        self, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
+    ) -> ScatterSketch:
+        """Return what a client sends; without a rank, what the budget allows of raw features."""
+        if self.rank == AUTO:
+            with naming(client_id):
+                array, coded = check_samples(features, labels)
+            outline = Outline(
+                np.unique(coded), len(array), array.shape[1], array.shape[1], client_id
+            )
+            settled, _ = self.settle(outline, self.coding)
+            return settled.summarize(features, labels, client_id=client_id)
+        return ScatterSketch.summarize(features, labels, client_id=client_id, rank=self.rank)
+
+    def sent_settings(self, parts: Sequence[ScatterSketch]) -> dict[str, int]:
+        """Return the highest rank that a client sent."""
+        return {"rank": max(int(part.rank_per_client.max()) for part in parts)}
+
+    def pool(self, parts: Sequence[ScatterSketch]) -> SketchedScatter:
+        """Return the class means and what is known of the scatter about them."""
+        merged = merge(parts)
+        statistics = ClassStatistics.gather([merged.means], merged.counts, merged.classes)
+        class_means, between = statistics.scatter_of_means()
+        vectors = merged.vectors.astype(np.float64)
+        sketch = vectors.T @ vectors
+        freedom = len(merged.counts) - len(statistics.classes)
+        within_clients = merged.total - len(merged.counts)
+        by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
+        return SketchedScatter(
+            classes=statistics.classes,
+            class_means=class_means,
+            class_counts=statistics.class_counts,
+            known=between + sketch,
+            left=float(merged.trace.sum(dtype=np.float64)),
+            shape=shape_of_rest(by_means, sketch),
+        )
+
+    def scatter_of(self, pooled: SketchedScatter) -> Scatter:
+        """Return the scatter within the classes."""
+        return pooled.scatter(self.rho)
+
+    def gram(self, pooled: SketchedScatter) -> NDArray[np.float64]:
+        """Return G of eq. classifier-init."""
+        scatter = self.scatter_of(pooled)
+        return scatter.gram(self._shrinkage(scatter))
+
+    def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
+        """Return the covariance within the classes with its shrinkage."""
+        return scatter.covariance(self._shrinkage(scatter))
+
+    def _shrinkage(self, scatter: Scatter) -> float:
+        """Return what is added to the diagonal of a covariance."""
+        freedom = max(1, scatter.total - len(scatter.classes))
+        mean_variance = np.trace(scatter.within_scatter) / len(scatter.within_scatter) / freedom
+        return float(self.shrinkage_relative * mean_variance)
+
+
+def shape_of_rest(
+    by_means: NDArray[np.float64], sketch: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return an estimate of the scatter that the clients' sketches do not hold, of trace 1.
+
+    The mean of two estimates, of which neither needs the other:
+
+    - from the clients' means as FedCOF has it, less the sketches, with the negative eigenvalues at
+      0. It is unbiased before that, and has as many degrees of freedom as there are means more than
+      classes;
+    - the square root of the sketches. They hold most of the directions in which a client's scatter
+      is large and little of the others, so what is left of a direction grows with what is sketched
+      of it, and more slowly.
+
+    Parameters
+    ----------
+    by_means : ndarray of float64, shape (dim, dim)
+        The scatter within the clients as it is estimated from their means; zeros if it is not.
+    sketch : ndarray of float64, shape (dim, dim)
+        The sum of the outer products of all vectors.
+
+    Returns
+    -------
+    ndarray of float64, shape (dim, dim)
+        ``I / dim`` where there is neither.
+    """
+    estimates = []
+    for matrix, power in ((by_means - sketch, 1.0), (sketch, 0.5)):
+        values, basis = linalg.eigh(matrix)
+        values = np.where(values > rounding(values[-1], len(values)), values, 0.0) ** power
+        if (trace := values.sum()) > 0:
+            estimates.append((basis * (values / trace)) @ basis.T)
+    if not estimates:
+        return np.eye(len(sketch)) / len(sketch)
+    return np.asarray(sum(estimates) / len(estimates))
