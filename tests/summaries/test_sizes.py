@@ -20,7 +20,7 @@ def test_sizes_are_those_of_the_summary_when_it_is_made(method, classes, dim, na
     labels = np.array([f"é{c}" for c in classes] if named else classes)
     summary = METHODS[method]().summarize(np.ones((len(labels), dim)), labels, client_id=client_id)
     expected = (summary.formula_bytes, len(summary.to_bytes()))
-    sender = Sender(METHODS[method]())
+    sender = Sender(METHODS[method](), coding="float32")
     assert (
         sender.expected_bytes(summary.classes, dim, samples=len(labels), client_id=client_id)
         == expected

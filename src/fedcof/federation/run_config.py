@@ -11,7 +11,7 @@ from fedcof.client import Sender
 from fedcof.data.reading import Reading
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
-from fedcof.federation.serving import TEXTS, Settings
+from fedcof.federation.serving import OWN_DEFAULT, TEXTS, Settings
 from fedcof.federation.watching import Watching
 from fedcof.methods import METHODS
 from fedcof.settings import setting, settings_of
@@ -33,8 +33,13 @@ class AppTraining(TrainingGoal):
 def known_keys() -> dict[str, Any]:
     """Return every key of the run configuration with its default."""
     METHODS.load_plugins()
-    known: dict[str, Any] = dict(TEXTS)
-    for cls in (*METHODS.values(), Sender, Reading, Plan, Settings, Watching):
+    known: dict[str, Any] = {}
+    for method in METHODS.values():
+        for name, declared in settings_of(method).items():
+            default = known.setdefault(name, declared.default)
+            known[name] = default if default == declared.default else OWN_DEFAULT
+    known |= TEXTS
+    for cls in (Sender, Reading, Plan, Settings, Watching):
         known |= {name: declared.default for name, declared in settings_of(cls).items()}
     for cls in (TrainingSettings, AppTraining):
         known |= {f"train_{name}": declared.default for name, declared in settings_of(cls).items()}

@@ -48,6 +48,9 @@ TEXTS = {
 }
 """Keys of the run configuration whose values are texts, with their defaults."""
 
+OWN_DEFAULT = "default"
+"""Value of a key of a method that stands for the method's own default, where methods differ."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -100,7 +103,8 @@ class Settings:
         )
 
         texts = TEXTS | {name: str(config[key]) for name, key in dashed_keys(config).items()}
-        method = read_settings(METHODS.find(texts["method"]), config)
+        given = {key: value for key, value in config.items() if value != OWN_DEFAULT}
+        method = read_settings(METHODS.find(texts["method"]), given)
         backbone = with_weights(texts["backbone"], texts["weights"])
         transform = transform_for(texts["transform"], backbone)
         job = Job(

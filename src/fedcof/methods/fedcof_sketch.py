@@ -154,7 +154,7 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         most = outline.dim
         if outline.samples is not None:
             most = min(outline.samples - len(outline.classes), most)
-        if self.rank != AUTO:
+        if not isinstance(self.rank, str):
             rank, chosen = min(self.rank, most), _CODING if coding == AUTO else coding
             return replace(self, rank=rank), chosen
 
@@ -181,8 +181,8 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
     def summarize(
         self, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> ScatterSketch:
-        """Return what a client sends; without a rank, what the budget allows of raw features."""
-        if self.rank == AUTO:
+        """Return what a client sends; the budget is that of features as they come here."""
+        if isinstance(self.rank, str):  # auto
             with naming(client_id):
                 array, coded = check_samples(features, labels)
             outline = Outline(

@@ -13,6 +13,7 @@ METHOD_TITLES = {
     "fedncm": "FedNCM",
     "fed3r": "Fed3R",
     "fedcof": "FedCOF",
+    "fedcof-sketch": "FedCOF sketch",
     "fedcof-oracle": "FedCOF oracle",
     "fedcof-diagonal": "FedCOF, diagonal",
     "fedcof-spherical": "FedCOF, spherical",
