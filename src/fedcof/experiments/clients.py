@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.backbones import transform_for
-from fedcof.client import AUTO, Sender
+from fedcof.client import Sender
+from fedcof.codings import AUTO
 from fedcof.data import Dealing
 from fedcof.experiments.evaluate import Collected, Dealt, collect
 from fedcof.experiments.features import FeatureSet

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcof.client import AUTO
+from fedcof.codings import AUTO
 from fedcof.evaluation import evaluate
 from fedcof.experiments.clients import Clients, Traffic
 from fedcof.experiments.experiment import Execution, Procedure

@@ -36,9 +36,10 @@ def known_keys() -> dict[str, Any]:
     known: dict[str, Any] = {}
     for method in METHODS.values():
         for name, declared in settings_of(method).items():
-            default = known.setdefault(name, declared.default)
-            known[name] = default if default == declared.default else OWN_DEFAULT
+            default = OWN_DEFAULT if declared.default in declared.words else declared.default
+            known[name] = default if known.get(name, default) == default else OWN_DEFAULT
     known |= TEXTS
+    cls: type
     for cls in (Sender, Reading, Plan, Settings, Watching):
         known |= {name: declared.default for name, declared in settings_of(cls).items()}
     for cls in (TrainingSettings, AppTraining):
