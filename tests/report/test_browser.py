@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from PIL import Image
+from runs_of_federations import write_run
 from typer.testing import CliRunner
 
 from fedcof.cli import app
@@ -70,6 +71,24 @@ def page(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     assert CliRunner().invoke(app, ["report", str(runs), "-o", str(folder)]).exit_code == 0
     return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def run_page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    write_run(folder)
+    assert CliRunner().invoke(app, ["report", str(folder), "-o", str(folder)]).exit_code == 0
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_page_of_a_run_shows_its_tables_and_does_not_scroll_sideways(run_page, width, tmp_path):
+    probe = tmp_path / "probe.html"
+    probe.write_text(PROBE.format(width=width, page=html.escape(run_page.read_text())))
+    dom = chromium(tmp_path / "profile", "--dump-dom", probe.as_uri())
+    found = dict(re.findall(r"(overflow|figures|tables)=(-?\d+)", dom.split("<output>")[1]))
+    assert (found["overflow"], found["figures"]) == ("0", "1")
+    assert int(found["tables"]) == 7
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -1,4 +1,4 @@
-"""``fedcof report``: results of experiments as a page, as Markdown, and as files for a paper."""
+"""``fedcof report``: results of experiments, or the run of a federation, as a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from fedcof.commands.shared import errors_for_people, say
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders that fedcof reproduce wrote.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders that fedcof reproduce wrote, or one run folder.")
+    ],
     *,
     out: Annotated[Path, out_folder("report.html or results.md")] = Path(),
     markdown: Annotated[
@@ -33,13 +35,22 @@ def report(
         str, typer.Option(help="The title. Default: the paper, or the names of your data.")
     ] = "",
 ) -> None:
-    """Write one HTML page with tables and figures, ours beside the paper's."""
+    """Write one HTML page: experiments beside the paper's, or the run of a federation."""
     from fedcof.report.markdown import as_markdown
     from fedcof.report.page import as_page
     from fedcof.report.paper import write_for_paper
+    from fedcof.report.run import as_run_page, gather_run, is_run
     from fedcof.report.sections import gather
 
     with errors_for_people():
+        if len(runs) == 1 and is_run(runs[0]):
+            if markdown or paper:
+                raise ValueError("--markdown and --paper are for experiments, not for a run folder")
+            out.mkdir(parents=True, exist_ok=True)
+            page = out / "report.html"
+            page.write_text(as_run_page(gather_run(runs[0]), title), encoding="utf-8")
+            say(f"report: {page}")
+            return
         found = gather(runs)
         out.mkdir(parents=True, exist_ok=True)
         written = out / ("results.md" if markdown else "report.html")

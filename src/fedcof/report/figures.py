@@ -278,6 +278,19 @@ def class_histograms(counts: Mapping[str, Mapping[str, int]], *, title: str = ""
     return figure
 
 
+def answers_over_time(
+    seconds: Sequence[float], answered: Sequence[int], *, title: str = ""
+) -> Figure:
+    """Draw how many clients had answered by when."""
+    figure, axes = _axes(title)
+    axes.step(seconds, answered, where="post", color=METHOD_COLORS[0].light, lw=1.8)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("seconds since the run began")
+    axes.set_ylabel("clients that answered")
+    return figure
+
+
 def save_pdf(figure: Figure, path: Path) -> None:
     """Write a figure as PDF with its TrueType fonts inside: venues refuse fonts of Type 3."""
     with mpl.rc_context({"pdf.fonttype": 42}):

@@ -1,0 +1,154 @@
+"""What the codes of a report mean, and what an operator does about them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """A code in words."""
+
+    meaning: str
+    to_do: str
+
+
+_SITE_LOG = "the SuperNode's log has the whole error"
+
+CODES = {
+    "classes": Code(
+        "a class that is not among `classes`, or more than `max-classes`",
+        "the site renames its labels, or `classes` names this one too",
+    ),
+    "client-id": Code(
+        "a client's id that cannot be used",
+        "the site gives the client a printable id of at most 200 characters",
+    ),
+    "client-ids": Code(
+        "the summary of another client, or of several",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
+    ),
+    "coding": Code(
+        "numbers in a coding that this version does not read",
+        "install the same version of fedcof at both",
+    ),
+    "corrupt": Code(
+        "bytes that are no summary, or were altered on the way",
+        "run again; if it stays, the site runs other code, or its disk or memory is broken",
+    ),
+    "counts": Code(
+        "counts of samples that cannot be, such as 0 or below",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
+    ),
+    "dim": Code(
+        "features of another length than the method or the others have",
+        "the site names the same `backbone`, or makes its features with the same network",
+    ),
+    "dtype": Code(
+        "numbers of another type than is declared",
+        "the site makes its features numbers; texts in a column of features are named in its log",
+    ),
+    "duplicate-client": Code(
+        "one client twice in a site's data",
+        "the site's `load_data` gives each client once",
+    ),
+    "empty": Code(
+        "no samples or no classes", "the site looks at its data, or the client is left out"
+    ),
+    "features": Code(
+        "features that are no rows of numbers", f"the site looks at its data; {_SITE_LOG}"
+    ),
+    "ignore": Code("a label to leave out that is none", "the site names a label that it has"),
+    "kind": Code(
+        "the statistic of another method",
+        "install the same version of fedcof at both",
+    ),
+    "labels": Code(
+        "labels that are missing, or not one for each sample",
+        f"the site looks at its data; {_SITE_LOG}",
+    ),
+    "no-backbone": Code(
+        "images, and the run names no backbone", 'name one: `backbone="squeezenet1.1"`'
+    ),
+    "no-data": Code(
+        "a site that names no data, or data that is not there",
+        "the site mends `data` in `--node-config`; its path starts where the SuperNode was started",
+    ),
+    "no-images": Code(
+        "features, where a network is to be trained", 'take `train-mode="probe"`, or images'
+    ),
+    "non-finite": Code(
+        "NaN or infinity among the features", "the site looks for missing values in its data"
+    ),
+    "origin": Code(
+        "features of another backbone than those of most",
+        "the site takes the backbone that the run names, with the same weights",
+    ),
+    "other-network": Code(
+        "a network with other weights or another preprocessing than the server's",
+        "install the same weights at both; see the guide to backbones",
+    ),
+    "overflow": Code(
+        "numbers so large that their sums are none", "the site scales its features as the others do"
+    ),
+    "penalties": Code(
+        "penalties that the method does not have", "install the same version of fedcof at both"
+    ),
+    "raised": Code(
+        "an error in the site's own code or data; its class follows, its text stays at the site",
+        _SITE_LOG,
+    ),
+    "range": Code("numbers beyond what the coding can hold", "take another `coding`, or none"),
+    "rows": Code(
+        "more rows for a class than the method sends",
+        "install the same version of fedcof at both; else treat the site as hostile",
+    ),
+    "samples": Code(
+        "more samples than a client may have, or than the site announced",
+        "raise `max-samples` if the client really has them; else treat the site as hostile",
+    ),
+    "schema": Code(
+        "a summary of another version of fedcof", "install the same version of fedcof at both"
+    ),
+    "shape": Code(
+        "arrays whose lengths do not go together",
+        "install the same version of fedcof at both; else treat the site as hostile",
+    ),
+    "sum": Code("a sum that is not that of its parts", "treat the site as hostile or broken"),
+    "too-large": Code(
+        "a summary that is longer than `max-message`", "raise `max-message` at the server"
+    ),
+    "total": Code("a total that is not that of its parts", "treat the site as hostile or broken"),
+    "transform": Code(
+        "features under another transform than the run's",
+        "install the same version of fedcof at both",
+    ),
+    "unclear": Code(
+        "a code that is none",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
+    ),
+    "unknown-client": Code(
+        "a client that the run folder does not hold", "look for its id with inspect"
+    ),
+    "unreadable": Code(
+        "no image of the client that can be read", f"the site looks at its files; {_SITE_LOG}"
+    ),
+    "withheld": Code(
+        "a step at the site that leaves nothing of the summary",
+        "nothing: the site decides what leaves it",
+    ),
+}
+
+
+def in_words(reason: str) -> str:
+    """Return a reason of the report with the meaning of its code and what to do.
+
+    Examples
+    --------
+    >>> in_words("too-large (at the client)")
+    'a summary that is longer than `max-message`; raise `max-message` at the server'
+    >>> in_words("its SuperNode is offline")
+    ''
+    """
+    code = reason.partition(":")[0].partition(" ")[0]
+    found = CODES.get(code)
+    return "" if found is None else f"{found.meaning}; {found.to_do}"
