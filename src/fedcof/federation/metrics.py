@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from fedcof.errors import SettingError
 from fedcof.federation.status import ENDED, Status
 from fedcof.installation import install_line
 
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
 _STATES = ("starting", "waiting", "collecting", "training", *ENDED)
+_OUTCOMES = ("known", "asked", "answered", "resumed", "waiting", "misfit", "odd")
 
 
 @contextmanager
@@ -23,7 +28,6 @@ def served(status: Callable[[], Status], host: str, port: int) -> Iterator[None]
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
         from prometheus_client.registry import Collector
     except ImportError:
         raise SettingError(
@@ -32,43 +36,7 @@ def served(status: Callable[[], Status], host: str, port: int) -> Iterator[None]
 
     class _Run(Collector):
         def collect(self) -> Iterable[Metric]:
-            now = status()
-            state = GaugeMetricFamily("fedcof_run_state", "1 for its state.", labels=["state"])
-            for name in _STATES:
-                state.add_metric([name], float(name == now.state))
-            yield state
-            clients = GaugeMetricFamily(
-                "fedcof_clients", "Clients by what became of them.", labels=["outcome"]
-            )
-            for name in ("known", "asked", "answered", "resumed", "waiting", "misfit", "odd"):
-                clients.add_metric([name], getattr(now, name))
-            yield clients
-            for name, counted, label in (
-                ("fedcof_clients_refused", now.refused, "code"),
-                ("fedcof_clients_missing", now.missing, "reason"),
-                ("fedcof_class_clients", now.classes, "class"),
-            ):
-                family = GaugeMetricFamily(name, f"Clients by {label}.", labels=[label])
-                for key, number in counted.items():
-                    family.add_metric([key], number)
-                yield family
-            gauges = {
-                "fedcof_supernodes": now.nodes,
-                "fedcof_supernodes_online": now.online,
-                "fedcof_rounds": now.rounds,
-                "fedcof_seconds_left": now.seconds_left,
-                "fedcof_head_accuracy": now.accuracy,
-                "fedcof_training_round": now.training.get("number"),
-                "fedcof_training_loss": now.training.get("loss"),
-                "fedcof_training_accuracy": now.training.get("accuracy"),
-                "fedcof_started_timestamp_seconds": now.started,
-            }
-            for name, value in gauges.items():
-                if value is not None:
-                    yield GaugeMetricFamily(name, name.replace("_", " "), value=value)
-            yield CounterMetricFamily(
-                "fedcof_received_bytes", "Bytes of summaries on the wire.", value=now.wire_bytes
-            )
+            return families(status())
 
     registry = CollectorRegistry()
     registry.register(_Run())
@@ -82,3 +50,43 @@ def served(status: Callable[[], Status], host: str, port: int) -> Iterator[None]
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def families(status: Status) -> Iterator[Metric]:
+    """Yield the metrics of a status."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    state = GaugeMetricFamily("fedcof_run_state", "1 for its state.", labels=["state"])
+    for name in _STATES:
+        state.add_metric([name], float(name == status.state))
+    yield state
+    clients = GaugeMetricFamily("fedcof_clients", "What became of clients.", labels=["outcome"])
+    for name in _OUTCOMES:
+        clients.add_metric([name], getattr(status, name))
+    yield clients
+    for name, counted, label in (
+        ("fedcof_clients_refused", status.refused, "code"),
+        ("fedcof_clients_missing", status.missing, "reason"),
+        ("fedcof_class_clients", status.classes, "class"),
+    ):
+        family = GaugeMetricFamily(name, f"Clients by {label}.", labels=[label])
+        for key, number in counted.items():
+            family.add_metric([key], number)
+        yield family
+    gauges = {
+        "fedcof_supernodes": status.nodes,
+        "fedcof_supernodes_online": status.online,
+        "fedcof_rounds": status.rounds,
+        "fedcof_seconds_left": status.seconds_left,
+        "fedcof_head_accuracy": status.accuracy,
+        "fedcof_training_round": status.training.get("number"),
+        "fedcof_training_loss": status.training.get("loss"),
+        "fedcof_training_accuracy": status.training.get("accuracy"),
+        "fedcof_started_timestamp_seconds": status.started,
+    }
+    for name, value in gauges.items():
+        if value is not None:
+            yield GaugeMetricFamily(name, f"{name.replace('_', ' ')}.", value=value)
+    yield CounterMetricFamily(
+        "fedcof_received_bytes", "Bytes of summaries on the wire.", value=status.wire_bytes
+    )
