@@ -10,7 +10,7 @@ import typer
 
 from fedcof.commands.shared import errors_for_people, note, say
 
-app = typer.Typer(no_args_is_help=True, help="The Flower app that `flwr run` runs.")
+app = typer.Typer(no_args_is_help=True, help="The Flower app that `fedcof run` runs, and a site's machine.")
 
 
 @app.command()
@@ -27,7 +27,7 @@ def new(
                 (folder / source.name).write_bytes(source.read_bytes())
         say(
             f"{folder}: the Flower app. Its settings are explained in {folder / 'pyproject.toml'}\n"
-            f"run it:         flwr run {folder} CONNECTION --stream\n"
+            f"run it:         fedcof run {folder} CONNECTION\n"
             f"see it at work: python {folder / 'deploy_loopback.py'} NEW-FOLDER"
         )
 
