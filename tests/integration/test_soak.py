@@ -31,6 +31,9 @@ MINUTES = float(os.environ.get("FEDCOF_SOAK_MINUTES", "0"))
 CLIENTS = int(os.environ.get("FEDCOF_SOAK_CLIENTS", "2000"))
 APP = Path(__file__).parents[2] / "src" / "fedcof" / "federation" / "app"
 
+_RESTART = 10.0
+"""Seconds after which a supervisor starts what has ended, as RestartSec."""
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not MINUTES, reason="FEDCOF_SOAK_MINUTES says for how long"),
@@ -44,7 +47,7 @@ class Soak(Loopback):
         path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         super().__init__(folder, {"PYTHONPATH": os.pathsep.join(path)})
         self.rng = np.random.default_rng(seed)
-        self.supernodes = {}
+        self.supernodes, self._started = {}, {}
         self.done = Counter()
         self.memory = defaultdict(list)
         self._calm = threading.Event()
@@ -59,6 +62,7 @@ class Soak(Loopback):
         """Start a SuperNode, as a supervisor does."""
         config = f'data="soak_sites:load_data" site="{site}" clients={CLIENTS}'
         self.supernodes[site] = self.start_supernode(site, config)
+        self._started[site] = time.monotonic()
 
     def server_apps(self):
         return [one for one in descendants(self.superlink) if "serverapp" in _command(one)]
@@ -101,7 +105,8 @@ class Soak(Loopback):
         if self.superlink.poll() is not None:
             self.superlink = self.start_superlink()
         for site in SITES:
-            if self.supernodes[site].poll() is not None:
+            ended = self.supernodes[site].poll() is not None
+            if ended and time.monotonic() > self._started[site] + _RESTART:
                 self.keep_site(site)
 
     def weigh(self):

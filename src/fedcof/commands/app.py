@@ -10,7 +10,9 @@ import typer
 
 from fedcof.commands.shared import errors_for_people, note, say
 
-app = typer.Typer(no_args_is_help=True, help="The Flower app that `fedcof run` runs, and a site's machine.")
+app = typer.Typer(
+    no_args_is_help=True, help="The Flower app that `fedcof run` runs, and a site's machine."
+)
 
 
 @app.command()

@@ -26,6 +26,9 @@ SCHEMA = 3
 _WRITERS = {0: "another program", 1: "fedcof 0.1.0", 2: "fedcof 0.2.0 before its release"}
 """Who wrote the older versions."""
 
+_SQL = sqlite3.SQLITE_ERROR
+"""The code of a statement that does not go with the tables that are there."""
+
 _TABLES = """
 CREATE TABLE job (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE summaries (client_id TEXT PRIMARY KEY, data BLOB NOT NULL);
@@ -90,15 +93,14 @@ class SummaryStore:
             self._database.execute("PRAGMA secure_delete = ON")
             self._open(None if job is None else _as_texts(job))
             self._read()
-        except sqlite3.OperationalError as error:
+            self.rounds(), self.withdrawn(), self.settings()  # so that a damaged one is told now
+        except BaseException as error:
             self.close()
-            raise RunFolderError(f"{path} {_unwritten(error)}") from None
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise RunFolderError(f"{path} cannot be read: {error}") from None
-        except BaseException:
-            self.close()
-            raise
+            if isinstance(error, RunFolderError) or not isinstance(error, Exception):
+                raise
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != _SQL:
+                raise RunFolderError(f"{path} {_unwritten(error)}") from None
+            raise RunFolderError(f"{path} cannot be read, it is damaged: {error}") from None
 
     def _open(self, job: Mapping[str, str] | None) -> None:
         with self._database:
@@ -129,6 +131,8 @@ class SummaryStore:
 
     def _read(self) -> None:
         for client_id, data in self._database.execute("SELECT client_id, data FROM summaries"):
+            if not isinstance(client_id, str) or not isinstance(data, bytes):
+                raise TypeError("a client without a name, or a summary that is none")
             try:
                 self._summaries[client_id] = from_bytes(data)
             except SummaryError as error:
