@@ -96,6 +96,8 @@ class GridDouble(Grid):
     behave: dict[int, Callable[[Message, Callable[[], Message]], Any]] = field(default_factory=dict)
     time: float = 0.0
     asked: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)
+    configs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What is in the node configuration of a SuperNode."""
     at: dict[float, Callable[[], None]] = field(default_factory=dict)
     """What happens by itself, by the time."""
 
@@ -125,7 +127,8 @@ class GridDouble(Grid):
 
         def honest() -> Message:
             NODES[node_id] = self.nodes[node_id]
-            return app(message, Context(1, node_id, {}, RecordDict(), {}))
+            config = self.configs.get(node_id, {})
+            return app(message, Context(1, node_id, config, RecordDict(), {}))
 
         behave = self.behave.get(node_id, lambda message, honest: honest())
         answer, due = behave(message, honest), self.time

@@ -6,6 +6,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedcof.federation.answering import answer
+from fedcof.federation.delivering import KEEP, keep
 from fedcof.federation.readiness import CHECK, check
 from fedcof.federation.records import DESCRIBE, SUMMARIZE
 
@@ -28,6 +29,13 @@ def summarize(message: Message, context: Context) -> Message:
 def ready(message: Message, context: Context) -> Message:
     """Say whether this SuperNode could answer."""
     record = check(dict(message.content["question"]), context)
+    return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
+
+
+@app.query(KEEP)
+def take_home(message: Message, context: Context) -> Message:
+    """Keep the heads of this SuperNode's clients."""
+    record = keep(dict(message.content["question"]), context)
     return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
 
 

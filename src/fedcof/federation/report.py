@@ -42,6 +42,8 @@ class CollectionReport:
         Those who sent another summary afterwards; the first counts.
     withdrawn : set of str
         Those who have left the federation: nothing of theirs is kept, and they are not asked.
+    undelivered : dict of str to str
+        Those whom their own head has not reached, with the reason, where heads of sites are made.
     shared : set of str
         Those that several SuperNodes hold. One of them is asked.
     nodes : dict of int to str
@@ -62,6 +64,7 @@ class CollectionReport:
     duplicate: set[str] = field(default_factory=set)
     conflicting: set[str] = field(default_factory=set)
     withdrawn: set[str] = field(default_factory=set)
+    undelivered: dict[str, str] = field(default_factory=dict)
     shared: set[str] = field(default_factory=set)
     nodes: dict[int, str] = field(default_factory=dict)
     wire_bytes: int = 0

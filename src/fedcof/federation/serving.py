@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,19 +23,23 @@ from fedcof.errors import (
 )
 from fedcof.federation.admission import Admission
 from fedcof.federation.collecting import Collector, Grid
+from fedcof.federation.delivering import SUFFIX, deliver
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
 from fedcof.federation.watching import Watch
+from fedcof.files import file_names
 from fedcof.heads import LinearHead
 from fedcof.methods import METHODS, get_method
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
+from fedcof.site_heads import site_heads
 from fedcof.summaries import Summary, check_classes
 
 HEAD = "head.safetensors"
 REPORT = "report.json"
 STORE = "summaries.sqlite"
+SITE_HEADS = "site-heads"
 
 TEXTS = {
     "method": "fedcof",
@@ -67,8 +72,8 @@ class Settings:
         Whom to ask, and how long to wait.
     classes : tuple of int or str, default ()
         The classes; a summary with another one is refused. Empty: any is welcome.
-    min_clients_per_class
-        As its declaration says.
+    min_clients_per_class, site_heads
+        As their declarations say.
     depends_on : mapping, default {}
         What else the summaries depend on, kept beside them so that a run folder is not used for
         other data.
@@ -80,6 +85,9 @@ class Settings:
     classes: tuple[int | str, ...] = ()
     min_clients_per_class: int = setting(
         0, "Clients that every class must have for a head to be made.", minimum=0
+    )
+    site_heads: bool = setting(
+        False, "Whether every site gets a head of its own, with its own means and priors."
     )
     depends_on: Mapping[str, Any] = field(default_factory=dict)
 
@@ -139,6 +147,7 @@ class Settings:
             "plan": asdict(self.plan),
             "classes": self.classes,
             "min_clients_per_class": self.min_clients_per_class,
+            "site_heads": self.site_heads,
         }
 
     @classmethod
@@ -162,6 +171,7 @@ class Settings:
             plan=Plan(**kept["plan"]),
             classes=tuple(kept["classes"]),
             min_clients_per_class=kept["min_clients_per_class"],
+            site_heads=kept["site_heads"],
         )
 
 
@@ -240,6 +250,13 @@ def serve(
             report.save(folder / REPORT)
             head, lack = solve(store, settings)
         nodes = {} if head is None else collector.roster(online)
+        if head is not None and settings.site_heads:
+            own = write_site_heads(store, settings)
+            clock.pop("watch"), clock.pop("advance", None)
+            report.undelivered = deliver(grid, settings.job, own, nodes, settings.plan, **clock)
+            report.save(folder / REPORT)
+            reached = len(own) - len(report.undelivered)
+            watch.tell(f"{reached} of {len(own)} sites have their own head", event="site-heads")
     if head is None:
         raise TooFewClientsError(
             f"no head: {lack} ({report}). {folder / REPORT} says what became of every client; what "
@@ -309,12 +326,26 @@ def withdraw(
     """
     folder = settings.run_folder
     (folder / HEAD).unlink(missing_ok=True)
+    shutil.rmtree(folder / SITE_HEADS, ignore_errors=True)
     store.withdraw(client_ids)
     if (folder / REPORT).exists():
         report = CollectionReport.load(folder / REPORT)
         report.withdraw(set(client_ids))
         report.save(folder / REPORT)
-    return solve(store, settings)
+    head, lack = solve(store, settings)
+    if head is not None and settings.site_heads:
+        write_site_heads(store, settings)
+    return head, lack
+
+
+def write_site_heads(store: SummaryStore, settings: Settings) -> dict[str, Path]:
+    """Write the head of every site into a folder of the run folder; return the files by client."""
+    sender, folder = settings.job.sender, settings.run_folder / SITE_HEADS
+    heads = site_heads(sender.method, store.summaries())
+    paths = {client_id: folder / name for client_id, name in file_names(heads, SUFFIX).items()}
+    for client_id, path in paths.items():
+        heads[client_id].with_provenance(sending=sender.settings()).save(path)
+    return paths
 
 
 def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, str]:
