@@ -61,9 +61,7 @@ def test_a_site_that_names_no_folder_keeps_nothing(grid, homes, tmp_path):
     del grid.configs[2]
     _, report = run(grid, tmp_path / "run", site_heads=True)
     assert set(report.undelivered) == {"c003", "c004", "c005"}
-    assert set(report.undelivered.values()) == {
-        "cannot read its data: no-heads-folder:SummaryError"
-    }
+    assert set(report.undelivered.values()) == {"no-heads-folder (at the client)"}
     assert CollectionReport.load(tmp_path / "run" / REPORT).undelivered == report.undelivered
     assert not homes[2].exists()
 
