@@ -5,12 +5,14 @@ Two experiments: `beyond` compares the methods, `ablation` leaves out one part o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedcof.data import ByColumn, Dealing, Dirichlet
 from fedcof.experiments.best import Best
 from fedcof.experiments.experiment import Experiment, Procedure, SettingGrid
 from fedcof.experiments.one_round import one_round
 from fedcof.experiments.paper.common import MOBILENET, SQUEEZENET
-from fedcof.methods import Fed3R, FedCOF, FedCOFOracle, FedNCM
+from fedcof.methods import Fed3R, FedCOF, FedCOFOracle, FedCOFSketch, FedNCM
 from fedcof.methods.afl import AFL
 from fedcof.methods.fed3r_lossless import Fed3RLossless
 from fedcof.methods.fedcof_pooled import FedCOFPooled
@@ -63,12 +65,28 @@ _RIVALS: tuple[Procedure, ...] = (
 )
 _UNDER_SHIFT = one_round(SLOTAlign())
 
+_OURS: tuple[Procedure, ...] = (
+    *(OneRound(FedCOFSketch(budget=budget), "auto") for budget in _BUDGETS),
+    *(OneRound(FedCOFSketch(budget=budget), f"auto+{_LIFTED}") for budget in _BUDGETS[-2:]),
+)
+
+_WHOLE = FedCOFSketch(budget=1.0)
+_PARTS: tuple[Procedure, ...] = (
+    OneRound(_WHOLE, "auto"),
+    OneRound(_WHOLE, "none"),  # without the transform
+    OneRound(_WHOLE, "auto", "float32"),  # without the coding, so with fewer vectors
+    OneRound(replace(_WHOLE, rank=0), "auto"),  # without the sketch
+    OneRound(replace(_WHOLE, rho=1.0), "auto"),  # the rest a sphere
+    OneRound(replace(_WHOLE, form="regression", priors="counts"), "auto"),  # the paper's head
+    OneRound(_WHOLE, f"auto+{_LIFTED}"),  # with the lift
+)
+
 beyond = Experiment(
     name="beyond",
     title="Methods of one round: accuracy against bytes on the wire",
     grids=(
-        SettingGrid(("cifar100",), _BACKBONES, _CLASSES_DIFFER, _RIVALS),
-        SettingGrid(("pacs",), _BACKBONES, _FEATURES_DIFFER, (*_RIVALS, *_UNDER_SHIFT)),
+        SettingGrid(("cifar100",), _BACKBONES, _CLASSES_DIFFER, (*_OURS, *_RIVALS)),
+        SettingGrid(("pacs",), _BACKBONES, _FEATURES_DIFFER, (*_OURS, *_RIVALS, *_UNDER_SHIFT)),
     ),
     metrics=("accuracy", "wire_bytes", "multiple", "client_seconds", "server_seconds"),
     figure="frontier",
@@ -84,4 +102,19 @@ beyond = Experiment(
     ),
 )
 
-EXPERIMENTS = (beyond,)
+ablation = Experiment(
+    name="beyond-ablation",
+    title="FedCOF with sketches at FedCOF's bytes, one part left out at a time",
+    grids=(
+        SettingGrid(("cifar100",), (SQUEEZENET,), _CLASSES_DIFFER, _PARTS),
+        SettingGrid(("pacs",), (SQUEEZENET,), _FEATURES_DIFFER, _PARTS),
+    ),
+    metrics=("accuracy", "multiple"),
+    notes=(
+        "The first row is whole. Then without the transform; in float32, so with fewer vectors in "
+        "the same bytes; without vectors; with what the vectors leave spread evenly; with the "
+        "paper's head; and lifted to random features.",
+    ),
+)
+
+EXPERIMENTS = (beyond, ablation)
