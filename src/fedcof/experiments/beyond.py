@@ -10,7 +10,7 @@ from dataclasses import replace
 from fedcof.data import ByColumn, Dealing, Dirichlet
 from fedcof.experiments.best import Best
 from fedcof.experiments.experiment import Experiment, Procedure, SettingGrid
-from fedcof.experiments.one_round import one_round
+from fedcof.experiments.one_round import OneRound, one_round
 from fedcof.experiments.paper.common import MOBILENET, SQUEEZENET
 from fedcof.methods import Fed3R, FedCOF, FedCOFOracle, FedCOFSketch, FedNCM
 from fedcof.methods.afl import AFL
