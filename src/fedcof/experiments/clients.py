@@ -25,6 +25,7 @@ from fedcof.data import Dealing
 from fedcof.experiments.evaluate import Collected, Dealt, collect
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.results import Histogram
+from fedcof.heads import LinearHead
 from fedcof.methods import FedCOF, Method
 from fedcof.scatter import ClassStatistics, condition_number
 from fedcof.summaries import Summary, ordered
@@ -70,7 +71,7 @@ class Source:
     def __init__(self, data: FeatureSet, backbone: str = "") -> None:
         self.data = data
         self.backbone = backbone
-        self._made: dict[Hashable, Any] = {}
+        self.made: dict[Hashable, Any] = {}
 
     def features(
         self, transform: Transform, part: Literal["train", "test"]
@@ -79,7 +80,7 @@ class Source:
         raw: NDArray[np.floating[Any]] = getattr(self.data, part).features
         if transform == NO_TRANSFORM:
             return raw
-        return _once(self._made, (part, str(transform)), lambda: transform(raw))
+        return _once(self.made, (part, str(transform)), lambda: transform(raw))
 
     def pooled(self, sender: Sender) -> tuple[Any | None, float]:
         """Return what a method's head depends on, None where that depends on the partition.
@@ -91,7 +92,7 @@ class Source:
             return None, 0.0
         train, labels = self.features(sender.transform, "train"), self.data.train.labels
         pooled: tuple[Any | None, float] = _once(
-            self._made,
+            self.made,
             (
                 type(method).pool_samples,
                 str(sender.transform),
@@ -112,7 +113,7 @@ class Source:
                 "condition_between": condition_number(scatter.between()),
             }
 
-        conditions: dict[str, float] = _once(self._made, "conditions", measure)
+        conditions: dict[str, float] = _once(self.made, "conditions", measure)
         return conditions
 
 
@@ -187,6 +188,19 @@ class Clients:
             lambda: _timed(lambda: method.pool(ordered(collected.summaries, Summary))),
         )
         return Pooled(content, traffic_of(collected), collected.client_seconds, seconds)
+
+    def solved(self, sender: Sender, pooled: Pooled) -> tuple[LinearHead, float]:
+        """Return the head from what was pooled, and the processor's seconds that it took.
+
+        One head serves all partitions where what is pooled does not depend on them.
+        """
+        shared = self.source.pooled(sender)[0] is pooled.content
+        solved: tuple[LinearHead, float] = _once(
+            self.source.made if shared else self._made,
+            ("head", sender.method, sender.coding, str(sender.transform)),
+            lambda: _timed(lambda: sender.method.fit(pooled.content)),
+        )
+        return solved
 
 
 def traffic_of(collected: Collected) -> Traffic:
