@@ -80,7 +80,7 @@ def older(message, honest):
 
 @pytest.mark.parametrize(
     ("behave", "words"),
-    [(hour_ahead, "its clock is 1:00:00 ahead of the server"), (older, "it has fedcof 0.0.9, the")],
+    [(hour_ahead, "its clock is 1:00:00 ahead of the server"), (older, "it has fedcof 0.0.9, but")],
 )
 def test_a_site_with_another_clock_or_version_is_named_before_it_is_asked(behave, words, tmp_path):
     nodes = {1: make_clients(3), 2: {"late": make_clients(1)["c000"]}}
@@ -105,7 +105,7 @@ def test_a_site_with_another_clock_or_version_is_named_before_it_is_asked(behave
 def test_a_site_that_cannot_read_the_question_of_another_version_says_which_it_has(monkeypatch):
     monkeypatch.setattr("fedcof.federation.records.__version__", "0.0.9")
     record = fault_record(TypeError("unknown setting"))
-    with pytest.raises(AnswerError, match=r"raised:TypeError; it has fedcof 0\.0\.9, the server"):
+    with pytest.raises(AnswerError, match=r"raised:TypeError; it has fedcof 0\.0\.9, but"):
         Roster.from_record(record, limit=10)
 
 

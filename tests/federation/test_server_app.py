@@ -7,7 +7,9 @@ pytest.importorskip("flwr")
 import json
 import logging
 import os
+import sqlite3
 import stat
+from contextlib import closing
 from types import SimpleNamespace
 
 from grid_double import GridDouble, make_clients
@@ -139,6 +141,20 @@ def test_the_status_is_in_the_run_folder(serve, tmp_path):
     status = read_status(tmp_path / "run")
     assert status.state == "failed"
     assert status.message.startswith("no head: 6 clients have answered, at least 7 are needed")
+
+
+def test_a_backup_that_is_taken_while_a_run_goes_on_is_whole(serve, clients, tmp_path):
+    with pytest.raises(TooFewClientsError):
+        serve(**{"min-clients": 7, "timeout": 0.5})
+    run, restored = tmp_path / "run", tmp_path / "restored"
+    restored.mkdir(mode=0o700)
+    with SummaryStore(run / STORE) as going_on:  # its last summaries are in its journal
+        assert (run / f"{STORE}-wal").exists()
+        with closing(sqlite3.connect(run / STORE)) as backup:
+            backup.execute(f"VACUUM INTO '{restored / STORE}'")
+        assert going_on.client_ids() == set(clients)
+    told = serve(**{"run-folder": str(restored)})
+    assert told[0].startswith("all 6 clients are there from before")
 
 
 def test_an_unknown_setting_is_one_line(serve):

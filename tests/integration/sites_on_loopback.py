@@ -3,12 +3,13 @@
 import json
 import os
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
 
 import psutil
-from deploy_loopback import Loopback
+from deploy_loopback import APP, PROGRAMS, Loopback
 from gated_sites import CLIENTS, Gate, clients_of
 
 from fedcof.client import Sender
@@ -56,6 +57,18 @@ class Deployment(Loopback):
 
     def federate(self, run_folder, *, more="", stream=True):
         self.run(f'run-folder="{run_folder}" timeout=300 attempts=1 {more}', stream=stream)
+
+
+def fedcof_run(loopback, run_config, *options):
+    """Start a run by `fedcof run` and wait; return what it printed, and its exit status."""
+    return subprocess.run(
+        [PROGRAMS / "fedcof", "run", APP, "loopback", "--run-config", run_config, *options],
+        env=loopback._env("cli"),
+        cwd=loopback.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def count(path, text):

@@ -5,20 +5,18 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("torch")
 
-import subprocess
-from contextlib import suppress
+import json
 
 import numpy as np
 from deploy_loopback import node_key
 from gated_sites import CLIENTS, pictures_of
-from sites_on_loopback import (
-    wait_until,
-)
+from sites_on_loopback import fedcof_run
 
 from fedcof import LinearHead
 from fedcof.backbones.torch_backbone import network
 from fedcof.data import ImageSet, Partition
 from fedcof.experiments.training import on_images
+from fedcof.federation.status import read_status
 from fedcof.training import TrainingSettings, load_history
 from fedcof.training.trained import TrainedModel
 
@@ -48,19 +46,28 @@ def test_fine_tuning_gives_the_network_of_one_process(deployment, tmp_path):
         np.testing.assert_allclose(model.state[name], value, rtol=1e-5, atol=1e-6)
 
 
-def test_a_refused_setting_ends_the_run_with_one_line(deployment, tmp_path, capfd):
-    with suppress(subprocess.CalledProcessError):
-        deployment.federate(tmp_path, more='train-rounds=1 train-mode="guess"')
-    told = "".join(capfd.readouterr())
-    [line] = [one for one in told.splitlines() if one.startswith("error:")]
+def test_a_refused_setting_ends_the_run_with_one_line_and_1(deployment, tmp_path):
+    done = fedcof_run(deployment, f'run-folder="{tmp_path}" train-rounds=1 train-mode="guess"')
+    assert done.returncode == 1
+    [line] = [one for one in done.stderr.splitlines() if one.startswith("error:")]
     assert line == "error: train-mode must be one of probe, finetune, prompt, it is 'guess'"
-    assert "Traceback" not in told
+    assert "Traceback" not in done.stdout + done.stderr
+    assert read_status(tmp_path).state == "failed"
 
-    def runs():
-        deployment.flwr("list", "loopback", "--format", "json")
-        return capfd.readouterr().out
 
-    wait_until(lambda: "finished:failed" in runs())
+def test_a_run_is_started_and_waited_for_and_a_dry_run_before_it(deployment, tmp_path):
+    settings = f'run-folder="{tmp_path / "run"}" timeout=300.0 min-clients=6'
+    dry = fedcof_run(deployment, settings, "--dry-run")
+    assert dry.returncode == 0, dry.stdout + dry.stderr
+    assert "3 of 3 sites are ready, with 6 clients" in dry.stdout
+    assert not (tmp_path / "run" / "summaries.sqlite").exists()
+    done = fedcof_run(deployment, settings, "--log-json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[-1]["event"] == "end"
+    assert read_status(tmp_path / "run").answered == 6
+    again = fedcof_run(deployment, settings)
+    assert "all 6 clients are there from before" in again.stdout
 
 
 def test_supernode_whose_key_is_not_registered_is_refused(deployment):

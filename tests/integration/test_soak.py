@@ -7,7 +7,6 @@ figures as JSON; no other run of the tests takes it.
 import json
 import os
 import resource
-import subprocess
 import sys
 import threading
 import time
@@ -21,16 +20,22 @@ import pytest
 pytest.importorskip("flwr")
 
 import psutil
-from deploy_loopback import PROGRAMS, Loopback, kill
-from sites_on_loopback import count, descendants, head_of, head_of_one_process, stored, wait_until
+from deploy_loopback import Loopback, kill
+from sites_on_loopback import (
+    count,
+    descendants,
+    fedcof_run,
+    head_of,
+    head_of_one_process,
+    stored,
+    wait_until,
+)
 from soak_sites import SITES, data_of, kind_of, names_of
 
 from fedcof.federation.status import read_status
 
 MINUTES = float(os.environ.get("FEDCOF_SOAK_MINUTES", "0"))
 CLIENTS = int(os.environ.get("FEDCOF_SOAK_CLIENTS", "2000"))
-APP = Path(__file__).parents[2] / "src" / "fedcof" / "federation" / "app"
-
 _RESTART = 10.0
 """Seconds after which a supervisor starts what has ended, as RestartSec."""
 
@@ -120,20 +125,10 @@ class Soak(Loopback):
 
     def federate(self, run_folder):
         """Run, and run again, until it is complete; return how often, and the exit statuses."""
-        command = [
-            *(str(PROGRAMS / "fedcof"), "run", str(APP), "loopback", "--run-config"),
-            f'run-folder="{run_folder}" timeout=60.0 attempts=2 min-clients={CLIENTS // 2}',
-        ]
+        settings = f'run-folder="{run_folder}" timeout=60.0 attempts=2 min-clients={CLIENTS // 2}'
         statuses = []
         while True:
-            done = subprocess.run(
-                command,
-                env=self._env("cli"),
-                cwd=self.folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = fedcof_run(self, settings)
             assert "Traceback" not in done.stdout + done.stderr, done.stderr
             statuses.append(done.returncode)
             if done.returncode in (0, 3) and not missing(run_folder):

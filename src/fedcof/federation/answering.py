@@ -9,6 +9,7 @@ from typing import Any
 from fedcof import __version__
 from fedcof.errors import SummaryError
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
+from fedcof.federation.skew import version_fault
 from fedcof.federation.sources import Clients, extract, known_sizes, load_clients
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
         A `Roster` or an `Answer` as a record, or the code of what went wrong.
     """
     try:
+        if fault := version_fault(str(question.get("version", "")), at="the server"):
+            _log.warning(fault)
         job = Job.from_record(question)
         source = str(context.node_config.get("data", job.data))
         clients = load_clients(source, context, job.reading)

@@ -93,6 +93,10 @@ CODES = {
     "penalties": Code(
         "penalties that the method does not have", "install the same version of fedcof at both"
     ),
+    "rank": Code(
+        "a sketch with more vectors than the scatter has rank",
+        "install the same version of fedcof at both; else treat the site as hostile",
+    ),
     "raised": Code(
         "an error in the site's own code or data; its class follows, its text stays at the site",
         _SITE_LOG,
@@ -118,6 +122,10 @@ CODES = {
         "a summary that is longer than `max-message`", "raise `max-message` at the server"
     ),
     "total": Code("a total that is not that of its parts", "treat the site as hostile or broken"),
+    "trace": Code(
+        "a sketch of scatter whose trace is below 0",
+        "treat the site as hostile or broken",
+    ),
     "transform": Code(
         "features under another transform than the run's",
         "install the same version of fedcof at both",
@@ -139,6 +147,17 @@ CODES = {
 }
 
 
+def code_in(reason: str) -> str:
+    """Return the code that a reason begins with.
+
+    Examples
+    --------
+    >>> code_in("raised:ValueError (at the client)")
+    'raised'
+    """
+    return reason.partition(":")[0].partition(" ")[0]
+
+
 def in_words(reason: str) -> str:
     """Return a reason of the report with the meaning of its code and what to do.
 
@@ -149,6 +168,5 @@ def in_words(reason: str) -> str:
     >>> in_words("its SuperNode is offline")
     ''
     """
-    code = reason.partition(":")[0].partition(" ")[0]
-    found = CODES.get(code)
+    found = CODES.get(code_in(reason))
     return "" if found is None else f"{found.meaning}; {found.to_do}"

@@ -333,8 +333,8 @@ class Collector:
                 self._take(question, answer)
             except AnswerError as error:
                 answer = Fault(str(error))
-        if isinstance(answer, Fault) and not question.late:
-            self._fault(question, answer.reason)
+        if isinstance(answer, Fault):
+            (self._explain if question.late else self._fault)(question, answer.reason)
         return True
 
     def _close(self, question: _Question) -> None:
@@ -417,6 +417,14 @@ class Collector:
         self.report.refuse(client_id, reason)
 
     # Giving up
+
+    def _explain(self, question: _Question, reason: str) -> None:
+        """Say of a question that was not answered in time why not: Flower tells it late."""
+        node = self._nodes[question.node_id]
+        if node.given_up:
+            node.given_up = self.report.nodes[question.node_id] = reason
+        for client_id in question.clients & self.report.missing.keys():
+            self.report.missing[client_id] = reason
 
     def _fault(self, question: _Question, reason: str) -> None:
         node = self._nodes[question.node_id]

@@ -66,6 +66,7 @@ class Job:
             "data": self.data,
             "reading": json.dumps(asdict(self.reading)),
             "origin": json.dumps(dict(self.origin)),
+            "version": __version__,
         }
 
     @classmethod

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedcof.federation.codes import code_in
 from fedcof.files import write_atomically
 
 
@@ -108,7 +109,7 @@ class CollectionReport:
             "asked": len(self.asked),
             "answered": len(self.answered),
             "resumed": len(self.resumed),
-            "refused": _counted(reason.partition(":")[0] for reason in self.refused.values()),
+            "refused": _counted(code_in(reason) for reason in self.refused.values()),
             "missing": _counted(self.missing.values()),
             "misfit": len(self.misfit),
             "odd": len(self.odd),

@@ -35,20 +35,20 @@ def clock_fault(clock: float, asked: float, received: float) -> str:
     return f"its clock is {by} {'ahead of' if ahead > 0 else 'behind'} the server"
 
 
-def version_fault(version: str) -> str:
-    """Return what is wrong with a site's version of fedcof; empty if nothing.
+def version_fault(version: str, *, at: str = "it") -> str:
+    """Return what is wrong with the version of fedcof at a site, or `at` the server; else nothing.
 
     Versions that differ in more than their last number do not read each other's records.
 
     Examples
     --------
     >>> version_fault("0.1.9")  # doctest: +ELLIPSIS
-    'it has fedcof 0.1.9, the server ...: install the same version at both'
+    'it has fedcof 0.1.9, but ... is here: install the same version at both'
     """
     if _minor(version) == _minor(__version__):
         return ""
     has = f"has fedcof {version}" if version else "does not say its version of fedcof"
-    return f"it {has}, the server {__version__}: install the same version at both"
+    return f"{at} {has}, but {__version__} is here: install the same version at both"
 
 
 def _minor(version: str) -> list[str]:
