@@ -39,6 +39,9 @@ CLIENTS = int(os.environ.get("FEDCOF_SOAK_CLIENTS", "2000"))
 _RESTART = 10.0
 """Seconds after which a supervisor starts what has ended, as RestartSec."""
 
+_SLOWEST = 150.0
+"""Seconds without harm, however little has happened."""
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not MINUTES, reason="FEDCOF_SOAK_MINUTES says for how long"),
@@ -52,7 +55,7 @@ class Soak(Loopback):
         path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         super().__init__(folder, {"PYTHONPATH": os.pathsep.join(path)})
         self.rng = np.random.default_rng(seed)
-        self.supernodes, self._started = {}, {}
+        self.supernodes, self._started, self.run_folder = {}, {}, None
         self.done = Counter()
         self.memory = defaultdict(list)
         self._calm = threading.Event()
@@ -74,13 +77,20 @@ class Soak(Loopback):
 
     def harass(self):
         """Kill or fill something every few seconds, and let supervisors do their work."""
-        next_harm = time.monotonic() + 20
+        kept, due = None, time.monotonic() + _SLOWEST
         while not self._calm.wait(1.0):
             self.supervise()
             self.weigh()
-            if time.monotonic() > next_harm:
-                next_harm = time.monotonic() + self.rng.uniform(10, 40)
+            now = time.monotonic()
+            if (more := self.kept()) != kept:  # soon after something has come, however slow it is
+                kept, due = more, min(due, now + self.rng.uniform(0, 15))
+            if now > due:
                 self.harm()
+                due = now + _SLOWEST
+
+    def kept(self):
+        """How many summaries are in the run folder that is in use, and which it is."""
+        return self.run_folder, len(stored(self.run_folder)) if self.run_folder else 0
 
     def harm(self):
         which = self.rng.choice(
@@ -124,7 +134,8 @@ class Soak(Loopback):
                 self.memory["server app"].append(_megabytes(process.pid))
 
     def federate(self, run_folder):
-        """Run, and run again, until it is complete; return how often, and the exit statuses."""
+        """Run, and run again, until it is complete; return the exit statuses."""
+        self.run_folder = run_folder
         settings = f'run-folder="{run_folder}" timeout=60.0 attempts=2 min-clients={CLIENTS // 2}'
         statuses = []
         while True:

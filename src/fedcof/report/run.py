@@ -16,14 +16,14 @@ from fedcof.federation.serving import REPORT, STORE
 from fedcof.federation.status import Status, read_status
 from fedcof.federation.store import SummaryStore
 from fedcof.report.drawings import Drawing
-from fedcof.report.figures import answers_over_time
+from fedcof.report.figures import answers_over_time, class_histograms
 from fedcof.report.page import render
 from fedcof.summaries import Summary
 from fedcof.training import Round, load_history
 
 HISTORY = "history.json"
 
-_MOST_ROWS = 1000
+_MOST_ROWS, _MOST_DRAWN = 1000, 60
 
 Row = dict[str, str]
 
@@ -109,7 +109,8 @@ def _parts(run: RunReport) -> Iterator[Part]:
     rows = _clients(run)
     note = f"The first {_MOST_ROWS:,} of {len(rows):,}." if len(rows) > _MOST_ROWS else ""
     numbers = {"samples", "classes", "largest number", "influence"}
-    yield Part("table", "Every client", rows[:_MOST_ROWS], frozenset(numbers), note)
+    drawn = _by_classes(run)
+    yield Part("table", "Every client", rows[:_MOST_ROWS], frozenset(numbers), note, drawn)
     yield Part(
         "set-aside",
         "Refused, set aside, missing",
@@ -159,6 +160,24 @@ def _timeline(run: RunReport) -> list[Drawing]:
     return [Drawing(answers_over_time(seconds, answered), caption, data)]
 
 
+def _by_classes(run: RunReport) -> list[Drawing]:
+    shown = {
+        name: {str(label): n for label, n in kept.counts_by_class.items()}
+        for name, kept in sorted(run.summaries.items())[:_MOST_DRAWN]
+    }
+    if not shown:
+        return []
+    caption = "How many samples of each class a client holds"
+    if len(run.summaries) > len(shown):
+        caption += f", of the first {len(shown)} of {len(run.summaries):,} clients"
+    data = [
+        {"client": name, "class": label, "samples": n}
+        for name, counts in shown.items()
+        for label, n in counts.items()
+    ]
+    return [Drawing(class_histograms(shown), f"{caption}.", data)]
+
+
 def _clients(run: RunReport) -> list[Row]:
     """Return a line for every client that counts, those with the most influence first."""
     influence: Mapping[str, Any] = getattr(run.report, "influence", {})
@@ -169,7 +188,7 @@ def _clients(run: RunReport) -> list[Row]:
             "samples": f"{kept.total:,}",
             "classes": f"{len(kept.counts_by_class):,}",
             "largest number": f"{kept.scale:.3g}",
-            "holds": ", ".join(f"{label} {n:,}" for label, n in _largest(kept.counts_by_class)),
+            "holds": ", ".join(f"{label}: {n:,}" for label, n in _largest(kept.counts_by_class)),
         }
         if influence:
             row["influence"] = f"{_weight(influence, name):.3g}"
