@@ -127,6 +127,8 @@ class ClassStatistics:
         The labels in ascending order.
     class_counts : ndarray of int64, shape (classes,)
         N_c.
+    client_index : ndarray of int64, shape (num_means,)
+        The client of each.
     """
 
     means: Sequence[NDArray[np.floating[Any]]]
@@ -134,6 +136,7 @@ class ClassStatistics:
     class_index: NDArray[np.int64]
     classes: NDArray[Any]
     class_counts: NDArray[np.int64]
+    client_index: NDArray[np.int64]
 
     @classmethod
     def of(cls, parts: Sequence[ClassMeans]) -> ClassStatistics:
@@ -147,10 +150,12 @@ class ClassStatistics:
         # A merged summary may hold clients whose place is between those of another summary.
         if any(part.client_ids[-1] > later.client_ids[0] for part, later in pairwise(parts)):
             parts = [merge(parts)]
+        rows = np.concatenate([part.rows_per_client for part in parts])
         return cls.gather(
             [part.means for part in parts],
             np.concatenate([part.counts for part in parts]),
             np.concatenate([part.classes for part in parts]),
+            np.repeat(np.arange(len(rows)), rows),
         )
 
     @classmethod
@@ -171,12 +176,15 @@ class ClassStatistics:
         means: Sequence[NDArray[np.floating[Any]]],
         counts: NDArray[np.int64],
         labels: NDArray[Any],
+        client_index: NDArray[np.int64] | None = None,
     ) -> ClassStatistics:
-        """Gather means with the samples behind each and the class of each."""
+        """Gather means with samples, class and client of each; without clients, one a mean."""
         classes, class_index = np.unique(labels, return_inverse=True)
         class_counts = np.zeros(len(classes), dtype=np.int64)
         np.add.at(class_counts, class_index, counts)
-        return cls(means, counts, class_index, classes, class_counts)
+        if client_index is None:
+            client_index = np.arange(len(counts))
+        return cls(means, counts, class_index, classes, class_counts, client_index)
 
     def class_means(self) -> NDArray[np.float64]:
         """Return mu_c, shape (classes, dim) (eq. fedncm)."""
@@ -191,6 +199,26 @@ class ClassStatistics:
         """Return mu_c and the sum of ``n_kc (mu_kc - mu_c)(mu_kc - mu_c)^T`` over all means."""
         groups = self.class_index, len(self.classes)
         return scatter_about_means(self.means, self.counts, *groups)
+
+    def by_client(self) -> tuple[ClassStatistics, NDArray[np.float64]]:
+        """Join the means of one class that a client sent.
+
+        Returns
+        -------
+        statistics : ClassStatistics
+            With one mean for a client and class: what the client would have sent without more.
+        scatter : ndarray of float64, shape (dim, dim)
+            The sum of ``n (mu - mu_kc)(mu - mu_kc)^T`` of the means that were joined about it.
+        """
+        pairs, pair_index = np.unique(
+            self.client_index * len(self.classes) + self.class_index, return_inverse=True
+        )
+        counts = np.zeros(len(pairs), dtype=np.int64)
+        np.add.at(counts, pair_index, self.counts)
+        joined, scatter = scatter_about_means(self.means, self.counts, pair_index, len(pairs))
+        clients, classes = np.divmod(pairs, len(self.classes))
+        statistics = ClassStatistics.gather([joined], counts, self.classes[classes], clients)
+        return statistics, scatter
 
     def scatter(self) -> Scatter:
         """Estimate the scatter (eq. cov-estimate); a class with one mean adds nothing to it."""

@@ -5,6 +5,7 @@ from fedcof.methods.ccvr import CCVR
 from fedcof.methods.closed_form import ClosedForm
 from fedcof.methods.fed3r import Fed3R
 from fedcof.methods.fedcof import FedCOF
+from fedcof.methods.fedcof_shift import FedCOFGated, FedCOFWithin
 from fedcof.methods.fedcof_sketch import FedCOFSketch
 from fedcof.methods.fedncm import FedNCM
 from fedcof.methods.oracle import FedCOFDiagonal, FedCOFOracle, FedCOFSpherical
@@ -20,9 +21,11 @@ __all__ = [
     "Fed3R",
     "FedCOF",
     "FedCOFDiagonal",
+    "FedCOFGated",
     "FedCOFOracle",
     "FedCOFSketch",
     "FedCOFSpherical",
+    "FedCOFWithin",
     "FedNCM",
     "Method",
     "Outline",

@@ -20,6 +20,8 @@ METHOD_TITLES = {
     "ccvr": "CCVR",
     "fed3r-lossless": "Fed3R, lossless",
     "fedcof-pooled": "FedCOF, pooled",
+    "fedcof-within": "FedCOF, within clients",
+    "fedcof-gated": "FedCOF, gated",
     "afl": "AFL",
     "fedcgs": "FedCGS",
     "gh-lda": "GH-LDA",

@@ -77,6 +77,8 @@ _METHODS = (
 _OTHERS = (
     "fedcof-sketch",
     "fedcof-pooled",
+    "fedcof-within",
+    "fedcof-gated",
     "fed3r-lossless",
     "afl",
     "fedcgs",
