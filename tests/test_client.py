@@ -12,6 +12,7 @@ from fedcof.errors import HeadError, SettingError
 from fedcof.heads import LinearHead
 from fedcof.settings import setting
 from fedcof.transforms import NO_TRANSFORM, PowerTransform, RandomFeatures, Standardize, chain
+from fedcof.wire import decode, encode
 
 FEATURES = np.arange(12.0).reshape(6, 2)
 LABELS = [0, 0, 1, 1, 2, 2]
@@ -246,3 +247,16 @@ def test_a_summary_says_its_coding_and_is_checked():
     assert from_bytes(data).means.shape == (3, FEATURES.shape[1])
     with pytest.raises(SummaryError, match="unknown coding 'meons=int4': no array is called 'meon"):
         from_bytes(data.replace(b"means=int4", b"meons=int4"))
+
+
+@pytest.mark.parametrize("coding", ["float16", "int8", "int4"])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_codes_that_overflow_are_refused_where_they_arrive(coding, rows):
+    features = np.arange(rows * 4.0).reshape(rows, 4) + 3
+    data = FedNCM().summarize(features, range(rows)).to_bytes(coding)
+    arrays, metadata = decode(data)
+    [name] = [name for name in arrays if name.startswith("means")]
+    arrays[name] = arrays[name].copy()
+    arrays[name][:, :2] = 0x7F  # the scale of every row: 3.4e38
+    with pytest.raises(SummaryError, match="means holds NaN or infinity"):
+        from_bytes(encode(arrays, metadata))

@@ -126,7 +126,7 @@ def transform_for(text: str, backbone: str) -> Transform:
     Parameters
     ----------
     text : str
-        As `fedcof.transforms.parse` takes it; or "auto": what the backbone declares, or
+        As `fedcof.transforms.parse` takes it. A step may be "auto": what the backbone declares, or
         `DEFAULT_TRANSFORM` for one that goes by no name here.
     backbone : str
         Its name, as `fedcof.backbones.resolve` takes it; empty where the features are a table's,
@@ -141,12 +141,13 @@ def transform_for(text: str, backbone: str) -> Transform:
     --------
     >>> str(transform_for("auto", "squeezenet1.1@torchvision"))
     'power:0.5+standardize'
+    >>> str(transform_for("auto+random-features:2048", "mobilenetv2"))
+    'standardize+random-features:2048:0:relu'
     >>> str(transform_for("auto", ""))
     'none'
     """
-    if text != "auto":
-        return parse(text)
-    if not backbone:
-        return NO_TRANSFORM
     known = BACKBONES.get(backbone.partition("@")[0])
-    return known.transform if known else DEFAULT_TRANSFORM
+    declared = known.transform if known else DEFAULT_TRANSFORM if backbone else NO_TRANSFORM
+    if text == str(NO_TRANSFORM):
+        return NO_TRANSFORM
+    return chain(*(declared if step == "auto" else parse(step) for step in text.split("+")))

@@ -90,13 +90,15 @@ class ScaledRows(Coding):
             raise SummaryError("shape", f"came as bytes of shape {array.shape}, too few for a row")
         if suffix == _CENTRED and (array.ndim != 2 or len(array) <= self.centre_rows):
             raise SummaryError("shape", f"came as {len(array)} rows with their centre, too few")
-        rows = self._decoded(array.reshape(-1, array.shape[-1]))
-        if suffix == "":
-            return rows.reshape(*array.shape[:-1], -1)
-        centre = np.zeros_like(rows[:1])
-        for row in rows[: self.centre_rows]:
-            centre = centre + row
-        return rows[self.centre_rows :] + centre
+        # Of bytes that encode does not make, sums may overflow; the summary's own check finds it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self._decoded(array.reshape(-1, array.shape[-1]))
+            if suffix == "":
+                return rows.reshape(*array.shape[:-1], -1)
+            centre = np.zeros_like(rows[:1])
+            for row in rows[: self.centre_rows]:
+                centre = centre + row
+            return rows[self.centre_rows :] + centre
 
     def layout(self, shape: tuple[int, ...], *, centred: bool = False) -> Parts:
         """Return bytes of the shape that share one number."""
@@ -123,8 +125,7 @@ class ScaledRows(Coding):
         scales = (upper.astype(np.uint32) << np.uint32(16)).view(np.float32)
         if not (np.isfinite(scales) & ~np.signbit(scales)).all():
             raise SummaryError("non-finite", "has a scale that is negative, NaN or infinite")
-        with np.errstate(over="ignore"):  # the summary's own check finds what is not finite
-            return self.unpack(array[:, _SCALE_BYTES:]) * scales
+        return self.unpack(array[:, _SCALE_BYTES:]) * scales
 
 
 def _has_rows(shape: tuple[int, ...]) -> bool:
