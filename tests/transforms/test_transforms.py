@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from fedcof.errors import SettingError
+from fedcof import LinearHead
+from fedcof.errors import HeadError, SettingError
 from fedcof.transforms import (
     NO_TRANSFORM,
     Chain,
@@ -147,3 +148,19 @@ def test_lengths():
         bound.input_dim(8)
     with pytest.raises(SettingError, match="does not say the length"):
         lifted.input_dim(9)
+
+
+@pytest.mark.parametrize("text", ["power:0.5", "standardize", "standardize+random-features:9"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_feature_that_is_not_finite_does_not_become_finite(text, value):
+    transform = parse(text)
+    features = np.ones((2, 4)) * np.arange(4)
+    features[1, 2] = value
+    transformed = transform(features)
+    assert np.isfinite(transformed[0]).all()
+    assert not np.isfinite(transformed[1]).all()
+    head = LinearHead(
+        np.ones((2, transformed.shape[1])), np.arange(2), transform=transform.bound(4)
+    )
+    with pytest.raises(HeadError, match="NaN or infinity, first in row 1"):
+        head.predict(features)

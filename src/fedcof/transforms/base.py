@@ -58,10 +58,12 @@ class Transform(ABC):
         Returns
         -------
         ndarray of float32, or of float64 for features of it, shape (n, output_dim(dim))
+            Not finite in the rows of features that are not.
         """
         array = np.asarray(features)
         wide = array.dtype.kind != "f" or array.dtype.itemsize > 4
-        return self.apply(array.astype(np.float64 if wide else np.float32, copy=False))
+        with np.errstate(over="ignore", invalid="ignore"):  # who takes them checks them
+            return self.apply(array.astype(np.float64 if wide else np.float32, copy=False))
 
     @abstractmethod
     def apply(self, features: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

@@ -69,8 +69,7 @@ class RandomFeatures(Transform):
     def apply(self, features: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the rectified projections."""
         matrix = self.matrix(features.shape[1]).astype(features.dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # who takes them checks them
-            projected = np.asarray(features @ matrix)
+        projected = np.asarray(features @ matrix)
         return np.maximum(projected, 0, out=projected)
 
     def matrix(self, inputs: int) -> NDArray[np.float32]:
