@@ -260,3 +260,19 @@ def test_codes_that_overflow_are_refused_where_they_arrive(coding, rows):
     arrays[name][:, :2] = 0x7F  # the scale of every row: 3.4e38
     with pytest.raises(SummaryError, match="means holds NaN or infinity"):
         from_bytes(encode(arrays, metadata))
+
+
+def test_integers_of_all_arrays_leave_matrices_that_are_inverted_in_float16():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=300)
+    features = 1 + rng.normal(size=(300, 20)) * np.geomspace(0.3, 2, 20)
+    features += np.eye(3, 20)[labels]
+    parts = {}
+    for coding in ("int8", "int4", "gram=int8"):
+        data = Sender(Fed3R(), coding=coding).send(features, labels).data
+        parts[coding] = from_bytes(data)
+    for coding in ("int8", "int4"):
+        assert decode(parts[coding].to_bytes(coding))[0]["gram"].shape == (20, 2 + 2 * 20)
+        assert Fed3R().solve([parts[coding]]).score(features, labels) > 0.9
+    as_asked = decode(parts["gram=int8"].to_bytes("gram=int8"))[0]
+    assert as_asked["gram"].shape == (20, 2 + 20)

@@ -26,6 +26,8 @@ class Coding(ABC):
 
     name: ClassVar[str]
     """The name on the wire."""
+    keeps_small_eigenvalues: ClassVar[bool] = True
+    """Whether a matrix over pairs of features can still be inverted when it arrives."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -24,6 +24,7 @@ class Integers(ScaledRows):
     several, at which the largest values are clipped.
     """
 
+    keeps_small_eigenvalues = False
     largest: ClassVar[int]
     """The largest code."""
 

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.codings import CODINGS, Coding, Float32, parse_codings
+from fedcof.codings import CODINGS, Coding, Float16, Float32, parse_codings
 from fedcof.errors import CorruptBytesError, SummaryError, naming
 from fedcof.files import write_atomically
 from fedcof.labels import MAX_CLASS_NAME, as_labels
@@ -343,7 +343,8 @@ class Summary(ABC):
         ----------
         coding : str, default "float32"
             Of all arrays, or of each by its name, such as ``means=int8,vectors=int4``; see
-            `fedcof.codings.parse_codings`.
+            `fedcof.codings.parse_codings`. Integers of all arrays leave matrices (dim, dim) in
+            float16: their rounding is larger than the small eigenvalues, on which a head depends.
 
         Raises
         ------
@@ -353,7 +354,7 @@ class Summary(ABC):
             If there is no such coding or array.
         """
         packed: dict[str, NDArray[Any]] = dict(self._owners() if len(self.client_ids) > 1 else {})
-        for name, chosen in parse_codings(coding, self.axes).items():
+        for name, chosen in self._codings(coding).items():
             try:
                 parts = CODINGS[chosen].encode(getattr(self, name), centred=name in self.centred)
             except OverflowError as error:
@@ -401,7 +402,7 @@ class Summary(ABC):
         shapes = {name: tuple(known[axis] for axis in axes) for name, axes in cls.axes.items()}
         packed = {
             name + suffix: part
-            for name, chosen in parse_codings(coding, shapes).items()
+            for name, chosen in cls._codings(coding).items()
             for suffix, part in CODINGS[chosen]
             .layout(shapes[name], centred=name in cls.centred)
             .items()
@@ -410,6 +411,15 @@ class Summary(ABC):
         counts = np.broadcast_to(np.int64(1), len(classes))
         formula_bytes = 4 * sum(prod(shape) for shape in shapes.values())
         return formula_bytes, encoded_size(*envelope.pack(packed, classes, counts))
+
+    @classmethod
+    def _codings(cls, text: str) -> dict[str, str]:
+        """Return the coding of every array, as a text asks for it."""
+        chosen = parse_codings(text, cls.axes)
+        if text in chosen.values() and not CODINGS[text].keeps_small_eigenvalues:
+            matrices = [name for name, axes in cls.axes.items() if axes.count("dim") > 1]
+            chosen |= dict.fromkeys(matrices, Float16.name)
+        return chosen
 
     def save(self, path: str | Path) -> None:
         """Write the summary to a file, in the wire's format."""
@@ -476,7 +486,7 @@ def from_bytes(data: bytes) -> Summary:
     if not _KINDS.knows(kind):
         raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
     try:
-        codings = parse_codings(coding, _KINDS[kind].axes)
+        codings = _KINDS[kind]._codings(coding)
     except ValueError as error:
         raise SummaryError("coding", f"unknown coding {coding!r}: {error}") from None
     statistics = {}
