@@ -111,7 +111,8 @@ class Buckets(Transform):
 
     def output_dim(self, dim: int) -> int:
         """Return how many combinations all groups have."""
-        return -(-dim * self.thresholds // self.group) * 2**self.group
+        groups = -(-dim * self.thresholds // self.group)
+        return groups << self.group
 
     def input_dim(self, dim: int) -> int:
         """Return the length of the features that it takes."""
