@@ -7,8 +7,8 @@ the files of ``fedcof summarize`` and Flower's clients all send through `Sender.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -23,7 +23,7 @@ from fedcof.settings import check_settings, setting
 from fedcof.summaries import Summary
 from fedcof.summaries.base import TRANSFORM
 from fedcof.summaries.samples import check_samples
-from fedcof.transforms import NO_TRANSFORM, Transform, parse
+from fedcof.transforms import NO_TRANSFORM, Transform, chain, parse
 
 STEPS: Registry[type[Step]] = Registry("step")
 """Every step by its name."""
@@ -105,6 +105,23 @@ class Sender:
             object.__setattr__(self, "coding", self.method.coding)
         if self.coding != AUTO:
             parse_codings(self.coding, self.method.summary_type.axes)
+
+    def planned(self, dim: int, clients: Iterable[tuple[int, int]], num_classes: int) -> Self:
+        """Return the sender with what its method plans for a federation; see `Method.plan`.
+
+        Nothing is planned where the transform changes the length of a feature already.
+
+        Parameters
+        ----------
+        dim : int
+            The length of a feature before it is transformed.
+        clients, num_classes
+            As for `Method.plan`.
+        """
+        if self.transform.output_dim(dim) != dim:
+            return self
+        plan = self.method.plan(dim, clients, num_classes)
+        return replace(self, transform=chain(self.transform, plan))
 
     def send(
         self,

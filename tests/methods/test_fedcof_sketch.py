@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from fedcof import FedCOF, FedCOFOracle, FedCOFSketch, ScatterSketch, from_bytes
 from fedcof.client import Sender
 from fedcof.methods.fedcof_sketch import shape_of_rest
 from fedcof.methods.spending import highest_rank, spend
-from fedcof.transforms import RandomFeatures
+from fedcof.transforms import RandomFeatures, Standardize, chain
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedcof.errors.OddSiteWarning")
 
@@ -168,3 +170,37 @@ def test_the_highest_rank():
     assert [highest_rank(n, lambda r: 10 + 3 * r, 4) for n in (5, 10, 12, 13, 21, 22, 99)] == [
         0, 0, 0, 1, 3, 4, 4,
     ]  # fmt: skip
+
+
+MANY = [(30, 500)] * 100  # as CIFAR-100 with 100 clients: about 30 classes each
+FEW = [(36, 5000)] * 10
+
+
+def test_features_are_lifted_where_their_covariance_can_be_known():
+    sender = Sender(FedCOFSketch(budget=1.0), transform=Standardize())
+    assert sender.planned(512, MANY, 100).transform == chain(Standardize(), RandomFeatures(2048))
+    for unchanged in (
+        sender.planned(512, FEW, 100),
+        replace(sender, method=FedCOFSketch(budget=0.25)).planned(512, MANY, 100),
+        replace(sender, method=FedCOFSketch(lift=0)).planned(512, MANY, 100),
+        replace(sender, method=FedCOF()).planned(512, MANY, 100),
+    ):
+        assert unchanged.transform == Standardize()
+    asked = replace(sender, method=FedCOFSketch(lift=64))
+    assert asked.planned(512, FEW, 100).transform == chain(Standardize(), RandomFeatures(64))
+    lifted = replace(sender, transform=RandomFeatures(600))
+    assert lifted.planned(512, MANY, 100) == lifted
+
+
+def test_lifted_features_stay_within_the_budget_of_raw_ones():
+    rng = np.random.default_rng(0)
+    clients = {
+        f"c{k:02}": (rng.normal(size=(200, 24)).astype(np.float32), np.arange(200) % 20)
+        for k in range(12)
+    }
+    known = [(20, 200)] * 12
+    sender = Sender(FedCOFSketch(budget=3.0)).planned(24, known, 20)
+    assert sender.transform == RandomFeatures(192)
+    for name, (x, y) in clients.items():
+        sent = sender.send(x, y, client_id=name).wire_bytes
+        assert sent <= 3 * Sender(FedCOF()).send(x, y, client_id=name).wire_bytes

@@ -110,6 +110,7 @@ def federate(
         scheme = get_dealing(names.client or partition, train.columns, **dealing)
         preprocessing = preprocessing_of(dataset)
         dealt = deal_samples(train, test, backbone, scheme, seed=seed, preprocessing=preprocessing)
+        sender = dealt.planned(sender)
         path = out / "head.safetensors"
         holders = len(np.unique(dealt.partition.assignment))
         set_aside: dict[str, str] = {}

@@ -148,7 +148,7 @@ class Clients:
     def sender(
         self, method: Method[Any], *, transform: str = str(NO_TRANSFORM), coding: str = AUTO
     ) -> Sender:
-        """Return how the clients send for a method.
+        """Return how the clients send for a method, which may plan a lift for them.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Clients:
             As `fedcof.client.Sender` takes it.
         """
         steps = (transform_for(step, self.source.backbone) for step in transform.split("+"))
-        return Sender(method, self.seed, coding, chain(*steps))
+        return self.dealt.planned(Sender(method, self.seed, coding, chain(*steps)))
 
     @cached_property
     def fedcof_bytes(self) -> int:

@@ -45,6 +45,15 @@ class Dealt:
             if len(rows):
                 yield client_id, self.features[rows], self.labels[rows]
 
+    def planned(self, sender: Sender) -> Sender:
+        """Return a sender with what its method plans for these clients; see `Sender.planned`."""
+        clients = [
+            (len(np.unique(self.labels[rows])), len(rows))
+            for _, rows in self.partition
+            if len(rows)
+        ]
+        return sender.planned(self.features.shape[1], clients, len(np.unique(self.labels)))
+
 
 @dataclass(frozen=True)
 class Result:

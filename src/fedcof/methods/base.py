@@ -118,6 +118,22 @@ class Method(ABC, Generic[S]):
         """
         return self, coding
 
+    def plan(self, dim: int, clients: Iterable[tuple[int, int]], num_classes: int) -> Transform:
+        """Return what all clients do to features after their own transform, before they summarize.
+
+        It is planned before anybody sends, from public numbers alone.
+
+        Parameters
+        ----------
+        dim : int
+            The length of a feature that the method gets.
+        clients : iterable of (int, int)
+            How many classes and how many samples each client has.
+        num_classes : int
+            How many classes all clients have together.
+        """
+        return NO_TRANSFORM
+
     def sent_settings(self, parts: Sequence[S]) -> dict[str, Any]:
         """Return the hyperparameters that the summaries show: those with which clients made them.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,13 +15,14 @@ from fedcof.codings import AUTO
 from fedcof.errors import naming
 from fedcof.methods.base import Outline
 from fedcof.methods.closed_form import ClosedForm, Form
-from fedcof.methods.spending import highest_rank, spend
+from fedcof.methods.spending import highest_rank, plan_lift, spend
 from fedcof.numerics import add_to_diagonal, rounding
 from fedcof.scatter import ClassStatistics, Scatter
 from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassMeans, ScatterSketch, Summary, merge
 from fedcof.summaries.base import TRANSFORM
 from fedcof.summaries.samples import Seed, check_samples
+from fedcof.transforms import NO_TRANSFORM, RandomFeatures, Transform
 
 _CODING = "means=int8,vectors=int4"
 """Where the rank is given."""
@@ -33,12 +34,10 @@ class SketchedScatter:
 
     Parameters
     ----------
-    classes : ndarray, shape (classes,)
-        The labels in ascending order.
+    statistics : ClassStatistics
+        The means that arrived, one client after the other.
     class_means : ndarray of float64, shape (classes, dim)
         mu_c.
-    class_counts : ndarray of int64, shape (classes,)
-        N_c.
     known : ndarray of float64, shape (dim, dim)
         The scatter between the clients' means of a class, and the sketches of that within clients.
     left : float
@@ -47,12 +46,21 @@ class SketchedScatter:
         An estimate of the matrix that has this trace, scaled to a trace of 1.
     """
 
-    classes: NDArray[Any]
+    statistics: ClassStatistics
     class_means: NDArray[np.float64]
-    class_counts: NDArray[np.int64]
     known: NDArray[np.float64]
     left: float
     shape: NDArray[np.float64]
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels in ascending order, shape (classes,)."""
+        return self.statistics.classes
+
+    @property
+    def class_counts(self) -> NDArray[np.int64]:
+        """N_c, shape (classes,)."""
+        return self.statistics.class_counts
 
     @property
     def sums(self) -> NDArray[np.float64]:
@@ -88,6 +96,10 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         are more sends the means.
     budget_mb : float, default 0.0
         The same in megabytes, 10**6 bytes; above 0 it goes before `budget`.
+    lift : int or "auto", default "auto"
+        To how many random ReLU features all clients lift theirs, 0 for none. "auto" is 4 or 8 times
+        their length where it pays; that is planned where the clients are known beforehand, and
+        nothing is lifted where they are not. See `fedcof.methods.spending.plan_lift`.
     shrinkage_relative : float, default 0.03
         What is added to the diagonal of the covariance, as a multiple of its trace over d.
     rho : float, default 0.2
@@ -132,6 +144,11 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         minimum=0,
         client=True,
     )
+    lift: int | Auto = setting(
+        "auto",
+        "Random features to which all clients lift theirs; 0 for none, auto where it pays.",
+        minimum=0,
+    )
     shrinkage_relative: float = setting(
         0.03, "Added to the diagonal of the covariance, of its trace over d.", minimum=0
     )
@@ -167,6 +184,20 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         else:
             rank = highest_rank(allowance, partial(size, coding), most)
         return replace(self, rank=rank), coding
+
+    def plan(self, dim: int, clients: Iterable[tuple[int, int]], num_classes: int) -> Transform:
+        """Return the random features that are asked for, or those that pay."""
+
+        def rank(classes: int, samples: int, lifted: int) -> int | None:
+            outline = Outline(np.arange(classes), samples, lifted, dim)
+            settled, coding = self.settle(outline, self.coding)
+            too_large = outline.encoded_size(settled, coding)[1] > self._allowance(outline)
+            return None if too_large else cast("int", settled.rank)
+
+        features = self.lift
+        if isinstance(features, str):  # auto
+            features = plan_lift(dim, clients, num_classes, rank)
+        return RandomFeatures(features) if features else NO_TRANSFORM
 
     def _allowance(self, outline: Outline) -> float:
         """Return the bytes that a client may send."""
@@ -207,9 +238,8 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         within_clients = merged.total - len(merged.counts)
         by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
         return SketchedScatter(
-            classes=statistics.classes,
+            statistics=statistics,
             class_means=class_means,
-            class_counts=statistics.class_counts,
             known=between + sketch,
             left=float(merged.trace.sum(dtype=np.float64)),
             shape=shape_of_rest(by_means, sketch),

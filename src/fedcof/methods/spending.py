@@ -1,8 +1,9 @@
-"""How a client spends a budget of bytes: on the precision of its means, and on its rank."""
+"""How a budget of bytes is spent: by a client on precision and rank, by all on a lift."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
 
 _CODINGS = (
@@ -12,6 +13,13 @@ _CODINGS = (
     "means=int4,vectors=int4",
 )
 """From the finest to the coarsest."""
+
+_LIFTS = (8, 4)
+"""Random features for one feature. Fewer than 4 lose as much of a feature as they gain."""
+
+_FREEDOM = 1.5
+"""Degrees of freedom for a random feature. With fewer, what a covariance of so many features would
+gain is lost to its errors; with as many as features and no more it cannot even be inverted."""
 
 _SHARE_OF_VECTORS = 1 / 3
 """Of the bytes. Means cost the same whatever they tell; the first vectors tell most. Where both are
@@ -72,3 +80,54 @@ def highest_rank(allowance: float, size: Callable[[int], int], most: int) -> int
         else:
             high = middle - 1
     return low
+
+
+def plan_lift(
+    dim: int,
+    clients: Iterable[tuple[int, int]],
+    num_classes: int,
+    rank: Callable[[int, int, int], int | None],
+) -> int:
+    """Return to how many random features all clients lift theirs; 0 where that does not pay.
+
+    It pays where the budget lets the server know the covariance of the lifted features: M means of
+    C classes have ``M - C`` degrees of freedom, and every vector of a sketch is one more. Only
+    numbers that are public go into it, so that all clients can be told before anybody sends.
+
+    Parameters
+    ----------
+    dim : int
+        The length of a feature before it is lifted, d.
+    clients : iterable of (int, int)
+        How many classes and how many samples each client has.
+    num_classes : int
+        How many classes all clients have together, C.
+    rank : callable
+        From the classes and samples of a client and the length of its lifted features to the
+        vectors that it would send; None if the means alone are above its budget.
+
+    Returns
+    -------
+    int
+        0, or 8 or 4 times d.
+
+    Examples
+    --------
+    >>> plan_lift(10, [(5, 100)] * 20, 10, lambda classes, samples, dim: 3)
+    80
+    >>> plan_lift(10, [(5, 100)] * 10, 10, lambda classes, samples, dim: 3)
+    40
+    >>> plan_lift(10, [(5, 100)] * 5, 10, lambda classes, samples, dim: 3)
+    0
+    """
+    alike = Counter(clients)
+    means = sum(number * classes for (classes, _), number in alike.items())
+    for factor in _LIFTS:
+        lifted = factor * dim
+        ranks = {client: rank(*client, lifted) for client in alike}
+        if None in ranks.values():
+            continue
+        vectors = sum(number * (ranks[client] or 0) for client, number in alike.items())
+        if means - num_classes + vectors >= _FREEDOM * lifted:
+            return lifted
+    return 0
