@@ -216,7 +216,8 @@ class Sender:
             origin = {**origin, TRANSFORM: str(self.transform.bound(dim))}
             dim = self.transform.output_dim(dim)
         outline = Outline(classes, samples, dim, raw_dim, client_id, origin)
-        return outline.encoded_size(*self.method.settle(outline, self.coding))
+        method, coding = self.method.settle(outline, self.coding)
+        return outline.encoded_size(method.summary_type, method.client_settings, coding)
 
     def settings(self) -> dict[str, Any]:
         """Return what clients must know, as JSON has it: all that their summaries depend on."""

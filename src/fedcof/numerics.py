@@ -102,6 +102,24 @@ def _sum_block(
     return np.asarray(sparse.csc_array(entries, shape=(num_groups, len(block))) @ block)
 
 
+def outer_products(arrays: Rows, dtype: DTypeLike) -> NDArray[np.float64]:
+    """Return the sum of the outer products of all rows, shape (dim, dim).
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray of float, each of shape (..., dim)
+    dtype : data type of the products
+        They are summed in float64.
+    """
+    dim = arrays[0].shape[1]
+    product = linalg.get_blas_funcs("syrk", dtype=dtype)
+    upper = np.zeros((dim, dim), order="F")
+    for _, block in blocks(arrays, dtype, at_least=4 * dim):
+        upper += product(1.0, block.T)
+    upper = np.triu(upper)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
 @dataclass(frozen=True, eq=False)
 class GroupSums:
     """How many rows every group has, their weights and their sum; adds up.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +18,10 @@ from scipy import linalg
 
 from fedcof.errors import SummaryError
 from fedcof.numerics import GroupSums, add_to_diagonal, rounding, scatter_about_means
-from fedcof.summaries import ClassCovariances, ClassMeans, merge, ordered
+from fedcof.summaries import ClassCovariances, ClassMeans, Summary, merge, ordered
 from fedcof.summaries.samples import check_samples
+
+S = TypeVar("S", bound=Summary)
 
 ScatterParts = Literal["within", "between", "both"]
 
@@ -111,6 +113,17 @@ class Scatter:
         return shrinkage * (self.total - len(self.classes))
 
 
+def one_after_the_other(parts: Sequence[S]) -> Sequence[S]:
+    """Return summaries, as `ordered` gives them, with all clients in the order of their ids.
+
+    A merged summary may hold clients whose place is between those of another summary: all are
+    merged then.
+    """
+    if any(part.client_ids[-1] > later.client_ids[0] for part, later in pairwise(parts)):
+        return [merge(parts)]
+    return parts
+
+
 @dataclass(frozen=True, eq=False)
 class ClassStatistics:
     """All class means of a federation, in the paper's letters.
@@ -147,9 +160,7 @@ class ClassStatistics:
         parts : sequence of ClassMeans
             As `ordered` gives them.
         """
-        # A merged summary may hold clients whose place is between those of another summary.
-        if any(part.client_ids[-1] > later.client_ids[0] for part, later in pairwise(parts)):
-            parts = [merge(parts)]
+        parts = one_after_the_other(parts)
         rows = np.concatenate([part.rows_per_client for part in parts])
         return cls.gather(
             [part.means for part in parts],

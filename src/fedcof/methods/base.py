@@ -54,12 +54,13 @@ class Outline:
     client_id: str = ""
     origin: Mapping[str, str] = field(default_factory=dict)
 
-    def encoded_size(self, method: Method[Any], coding: str) -> tuple[int, int]:
-        """Return the formula and wire bytes of the summary that a method makes of it."""
-        summary_type = method.summary_type
+    def encoded_size(
+        self, summary_type: type[Summary], client_settings: Mapping[str, Any], coding: str
+    ) -> tuple[int, int]:
+        """Return the formula and wire bytes of the summary that is made of it."""
         return summary_type.encoded_size(
             self.classes,
-            summary_type.expected_lengths(self.dim, method.client_settings, self.samples),
+            summary_type.expected_lengths(self.dim, client_settings, self.samples),
             client_id=self.client_id,
             origin=self.origin,
             coding=coding,

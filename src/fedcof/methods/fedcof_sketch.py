@@ -16,10 +16,10 @@ from fedcof.errors import naming
 from fedcof.methods.base import Outline
 from fedcof.methods.closed_form import ClosedForm, Form
 from fedcof.methods.spending import highest_rank, plan_lift, spend
-from fedcof.numerics import add_to_diagonal, rounding
-from fedcof.scatter import ClassStatistics, Scatter
+from fedcof.numerics import add_to_diagonal, outer_products, rounding
+from fedcof.scatter import ClassStatistics, Scatter, one_after_the_other
 from fedcof.settings import Auto, setting
-from fedcof.summaries import ClassMeans, ScatterSketch, Summary, merge
+from fedcof.summaries import ClassMeans, ScatterSketch, Summary
 from fedcof.summaries.base import TRANSFORM
 from fedcof.summaries.samples import Seed, check_samples
 from fedcof.transforms import NO_TRANSFORM, RandomFeatures, Transform
@@ -176,7 +176,7 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
             return replace(self, rank=rank), chosen
 
         def size(coding: str, rank: int) -> int:
-            return outline.encoded_size(replace(self, rank=rank), coding)[1]
+            return outline.encoded_size(ScatterSketch, {"rank": rank}, coding)[1]
 
         allowance = self._allowance(outline)
         if coding == AUTO:
@@ -191,7 +191,9 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         def rank(classes: int, samples: int, lifted: int) -> int | None:
             outline = Outline(np.arange(classes), samples, lifted, dim)
             settled, coding = self.settle(outline, self.coding)
-            too_large = outline.encoded_size(settled, coding)[1] > self._allowance(outline)
+            too_large = outline.encoded_size(ScatterSketch, {"rank": settled.rank}, coding)[
+                1
+            ] > self._allowance(outline)
             return None if too_large else cast("int", settled.rank)
 
         features = self.lift
@@ -229,19 +231,23 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
 
     def pool(self, parts: Sequence[ScatterSketch]) -> SketchedScatter:
         """Return the class means and what is known of the scatter about them."""
-        merged = merge(parts)
-        statistics = ClassStatistics.gather([merged.means], merged.counts, merged.classes)
+        parts = one_after_the_other(parts)
+        statistics = ClassStatistics.gather(
+            [part.means for part in parts],
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.classes for part in parts]),
+        )
         class_means, between = statistics.scatter_of_means()
-        vectors = merged.vectors.astype(np.float64)
-        sketch = vectors.T @ vectors
-        freedom = len(merged.counts) - len(statistics.classes)
-        within_clients = merged.total - len(merged.counts)
+        vectors = [part.vectors for part in parts]
+        sketch = outer_products(vectors, np.result_type(*vectors))
+        freedom = len(statistics.counts) - len(statistics.classes)
+        within_clients = int(statistics.counts.sum()) - len(statistics.counts)
         by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
         return SketchedScatter(
             statistics=statistics,
             class_means=class_means,
             known=between + sketch,
-            left=float(merged.trace.sum(dtype=np.float64)),
+            left=float(np.concatenate([part.trace for part in parts]).sum(dtype=np.float64)),
             shape=shape_of_rest(by_means, sketch),
         )
 

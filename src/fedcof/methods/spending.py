@@ -14,6 +14,9 @@ _CODINGS = (
 )
 """From the finest to the coarsest."""
 
+_TOO_FINE = "vectors=int8"
+"""Worth it only where all vectors can be sent: twice as many in int4 tell more."""
+
 _LIFTS = (8, 4)
 """Random features for one feature. Fewer than 4 lose as much of a feature as they gain."""
 
@@ -60,26 +63,28 @@ def spend(
     >>> spend(300, size, 9, ("fine", "coarse"))
     ('coarse', 0)
     """
-    for coding in codings:
-        rank = highest_rank(allowance, partial(size, coding), most)
+    for coding in codings[:-1]:
         left = allowance - size(coding, 0)
-        if coding == codings[-1] or (left >= 0 and rank == most):
+        all_fit = size(coding, most) <= allowance
+        if all_fit or (left >= allowance * _SHARE_OF_VECTORS and not coding.endswith(_TOO_FINE)):
             break
-        if left >= allowance * _SHARE_OF_VECTORS and not coding.endswith("vectors=int8"):
-            break
-    return coding, rank
+    else:
+        coding = codings[-1]
+    return coding, highest_rank(allowance, partial(size, coding), most)
 
 
 def highest_rank(allowance: float, size: Callable[[int], int], most: int) -> int:
     """Return the highest rank from 0 to `most` whose bytes stay within an allowance."""
-    low, high = 0, most
-    while low < high:  # a vector more is never fewer bytes
-        middle = (low + high + 1) // 2
-        if size(middle) <= allowance:
-            low = middle
+    fits, too_many = 0, most + 1
+    step = size(1) - size(0)
+    while too_many - fits > 1:  # a vector more is never fewer bytes
+        guess = fits + max(1, int((allowance - size(fits)) / step))
+        guess = min(guess, too_many - 1)
+        if size(guess) <= allowance:
+            fits = guess
         else:
-            high = middle - 1
-    return low
+            too_many = guess
+    return fits
 
 
 def plan_lift(

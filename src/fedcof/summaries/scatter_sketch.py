@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError, naming
-from fedcof.numerics import GroupSums, blocks, rounding
+from fedcof.numerics import GroupSums, outer_products, rounding
 from fedcof.summaries.client_rows import ClientRows
 from fedcof.summaries.gram import check_one_row_per_class
 from fedcof.summaries.samples import Seed, check_samples
@@ -205,7 +205,7 @@ def scaled_eigenvectors(
     if rank <= 0 or trace == 0:
         return np.zeros((0, dim), dtype=rows.dtype), trace
     size = min(n, dim)
-    product = rows @ rows.T if n <= dim else _gram(rows)
+    product = rows @ rows.T if n <= dim else outer_products([rows], np.float64)
     values, basis = linalg.eigh(
         product, subset_by_index=(size - rank, size - 1), overwrite_a=True, check_finite=False
     )
@@ -217,12 +217,3 @@ def scaled_eigenvectors(
     vectors *= np.sign(vectors[np.arange(len(vectors)), largest])[:, None]
     sketched = float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64))
     return vectors, max(trace - sketched, 0.0)
-
-
-def _gram(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return ``rows.T @ rows``, summed in float64: there may be many rows."""
-    dim = rows.shape[1]
-    gram = np.zeros((dim, dim))
-    for _, block in blocks([rows], np.float64, at_least=2 * dim):
-        gram += block.T @ block
-    return gram
