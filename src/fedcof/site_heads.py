@@ -26,8 +26,13 @@ from fedcof.summaries import Summary, ordered
 _CONCENTRATIONS = (1e-3, 1e9)
 """Between sites that hold one class each, and sites that all hold the same shares."""
 
-_SINGULAR = 1e8
-"""A condition number from which on two moments are one."""
+_SINGULAR = 1e6
+"""A condition number from which on two columns are one."""
+
+_ITERATIONS = 10
+
+_ERRORS = 2.0
+"""Standard errors from 0 up to which sites that sent one mean a class count as alike."""
 
 _NAMED_CLIENTS = 10
 
@@ -169,8 +174,9 @@ def samples_to_trust(sites: _Sites, class_means: NDArray[np.float64]) -> float:
 
     Where the clients sent s, or what shows it (a trace, covariances, several means), t follows from
     the sum of n_kc times both sides. Where they sent one mean a class, t is told from s by how the
-    spread falls with n_kc: from these sums and the plain ones. Where nothing shows that the sites
-    differ, tau is infinite.
+    spread falls with n_kc: by least squares, each length weighted by its inverse expectation, to
+    which its deviation is proportional. Where nothing shows that the sites differ, there t within
+    two standard errors of 0, tau is infinite.
     """
     class_counts = np.bincount(sites.class_index, sites.counts)[sites.class_index]
     several = sites.counts < class_counts  # a class at one site says nothing
@@ -186,12 +192,32 @@ def samples_to_trust(sites: _Sites, class_means: NDArray[np.float64]) -> float:
         sample = sites.within_trace / sites.freedom
         site = float(n @ (lengths - sample * of_sample) / (n @ of_site))
     else:
-        weights = np.stack([n, np.ones_like(n)])
-        system = weights @ np.stack([of_sample, of_site], axis=1)
-        if np.linalg.cond(system) > _SINGULAR:  # the counts are alike
+        design = np.stack([of_sample, of_site], axis=1)
+        expected = of_sample
+        for _ in range(_ITERATIONS):
+            weights = 1 / expected
+            found, errors = _least_squares(weights[:, None] * design, weights * lengths)
+            if not np.isfinite(errors).all() or not found.max() > 0:
+                return np.inf
+            expected = design @ np.maximum(found, 0)
+        (sample, site), (sample_error, site_error) = found, errors
+        sample = max(sample, sample_error)
+        if site < _ERRORS * site_error:
             return np.inf
-        sample, site = np.linalg.solve(system, weights @ lengths).tolist()
     return max(0.0, sample) / site if site > 0 else np.inf
+
+
+def _least_squares(
+    design: NDArray[np.float64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the two coefficients and their standard errors; infinite where they are not told."""
+    freedom = len(values) - design.shape[1]
+    if freedom < 1 or np.linalg.cond(design) > _SINGULAR:
+        return np.zeros(2), np.full(2, np.inf)
+    inverse = np.linalg.inv(design.T @ design)
+    found = inverse @ design.T @ values
+    variance = float(np.square(values - design @ found).sum()) / freedom
+    return found, np.sqrt(variance * np.diag(inverse))
 
 
 def concentration(sites: _Sites, shares: NDArray[np.float64]) -> float:

@@ -291,10 +291,13 @@ class Summary(ABC):
 
     def _without(self, client_id: str) -> Self:
         """Return the summary without one of its clients, bit for bit; see `fedcof.withdraw`."""
+        remedy = "merge the others again"
+        if type(self)._minus is not Summary._minus:
+            remedy += ", or give what this client sent (own=), which leaves rounding"
         raise SummaryError(
             "sum",
-            f"cannot be taken out of a merged summary of kind {self.kind!r}, which is a sum: merge "
-            "the others again, or give what this client sent (own=), which leaves rounding",
+            f"cannot be taken out of a merged summary of kind {self.kind!r}, which is a sum: "
+            f"{remedy}",
             client_id=client_id,
         )
 

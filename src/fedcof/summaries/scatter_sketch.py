@@ -97,11 +97,15 @@ class ScatterSketch(ClientRows):
         """The means themselves."""
         return self.means
 
+    @property
+    def within_trace(self) -> float:
+        """The traces of what is sketched and of what is left."""
+        return float(np.square(self.vectors, dtype=np.float64).sum() + self.trace.sum())
+
     @cached_property
     def scale(self) -> float:
         """The largest number in a mean, or the root mean square of the deviations."""
-        spread = float(np.square(self.vectors, dtype=np.float64).sum() + self.trace.sum())
-        return float(max(np.abs(self.means).max(), (spread / self.total) ** 0.5))
+        return float(max(np.abs(self.means).max(), (self.within_trace / self.total) ** 0.5))
 
     def _check(self) -> None:
         super()._check()
