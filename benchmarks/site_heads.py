@@ -31,7 +31,8 @@ def accuracies(
     """Return the accuracy of every site's head on its own test data."""
     found = []
     for site, _, labels in dealt:
-        own = slice(None) if test_sites is None else test_sites == site
+        held = np.isin(dealt.test_labels, labels)
+        own = held if test_sites is None else test_sites == site
         truth = dealt.test_labels[own]
         right = heads[site].predict(dealt.test_features[own]) == truth
         if test_sites is None:

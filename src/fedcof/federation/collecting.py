@@ -262,7 +262,7 @@ class Collector:
         """Return how far collecting is, as fields of `Status`."""
         return {
             "state": "collecting" if self.report.rounds else "waiting",
-            "known": len(self._accepted | self._holders.keys()),
+            "known": len(self._known()),
             "waiting": len(self._pending),
             "nodes": len(self._nodes),
             "online": sum(node.online for node in self._nodes.values()),
