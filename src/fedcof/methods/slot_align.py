@@ -16,8 +16,10 @@ from fedcof.settings import setting
 from fedcof.summaries import Gram, merge
 from fedcof.summaries.gram_factor import GramFactor
 
-_MOST_STEPS, _CLOSE = 50, 1e-6
+_MOST_STEPS, _CLOSE = 50, 1e-4
 """The barycentre is found when a step moves it by less than this share, or after so many steps."""
+_LEAST_SHARE = 1e-6
+"""Of the sphere in a covariance, so that it is definite."""
 
 
 class Gaussian(NamedTuple):
@@ -88,7 +90,7 @@ def common_gaussians(grams: Sequence[Gram]) -> list[Gaussian]:
     sphere = float(samples @ traces / samples.sum()) / grams[0].dim or 1.0
     shrunk = []
     for each, count in zip(own, samples.tolist(), strict=True):
-        share = max(_CLOSE, _shrinkage(each.covariance, count))
+        share = max(_LEAST_SHARE, _shrinkage(each.covariance, count))
         covariance = add_to_diagonal((1 - share) * each.covariance, share * sphere)
         shrunk.append(Gaussian(each.mean, covariance))
     return shrunk
@@ -119,9 +121,9 @@ def barycentre(gaussians: Sequence[Gaussian], weights: NDArray[np.float64]) -> G
         sum(w * each.covariance for w, each in zip(weights, gaussians, strict=True))
     )
     for _ in range(_MOST_STEPS):
-        root, inverse = _root(covariance), _root(covariance, -0.5)
+        root, inverse = _roots(covariance)
         middle = sum(
-            w * _root(root @ each.covariance @ root)
+            w * _roots(root @ each.covariance @ root)[0]
             for w, each in zip(weights, gaussians, strict=True)
         )
         following = inverse @ middle @ middle @ inverse
@@ -136,8 +138,8 @@ def transport_matrix(
     source: NDArray[np.float64], target: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the symmetric A of least movement with ``A source A = target``."""
-    root, inverse = _root(source), _root(source, -0.5)
-    return np.asarray(inverse @ _root(root @ target @ root) @ inverse)
+    root, inverse = _roots(source)
+    return np.asarray(inverse @ _roots(root @ target @ root)[0] @ inverse)
 
 
 def moved(gram: Gram, source: Gaussian, target: Gaussian, share: float) -> Gram:
@@ -157,8 +159,11 @@ def moved(gram: Gram, source: Gaussian, target: Gaussian, share: float) -> Gram:
     )
 
 
-def _root(matrix: NDArray[np.float64], power: float = 0.5) -> NDArray[np.float64]:
-    """Return a power of a symmetric matrix; an eigenvalue of 0 or below counts as a tiny one."""
+def _roots(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the root of a symmetric matrix and the inverse of the root.
+
+    An eigenvalue of 0 or below counts as a tiny one.
+    """
     values, vectors = linalg.eigh((matrix + matrix.T) / 2)
-    values = np.maximum(values, rounding(values[-1], len(values)))
-    return np.asarray((vectors * values**power) @ vectors.T)
+    roots = np.sqrt(np.maximum(values, rounding(values[-1], len(values))))
+    return (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
