@@ -269,6 +269,20 @@ class TestCompare:
         result = run("compare", folder / "test.csv", "--seeds", 1, "--clients", 2, "--json")
         assert json.loads(result.stdout)["facts"]["clients"] == 2
 
+    def test_all_methods_send_transformed_features_in_a_coding(self, folder):
+        plain, coded = (
+            json.loads(
+                run(
+                    "compare", folder / "test.csv", "--seeds", 1, "--clients", 2, "--json", *options
+                ).stdout
+            )["lines"]
+            for options in ((), ("--transform", "standardize", "--coding", "int8"))
+        )
+        assert [f"{line['method']}, standardize, int8" for line in plain] == [
+            line["method"] for line in coded
+        ]
+        assert [line["wire_bytes"] for line in plain] != [line["wire_bytes"] for line in coded]
+
     def test_nothing_that_can_be_tested_is_explained(self, tmp_path):
         table = write_table(tmp_path / "t.csv", np.eye(3), label=list("abc"))
         result = run("compare", table)

@@ -13,10 +13,12 @@ import typer
 from fedcof.commands.evaluate import FigureFormat, save_figure, write_csv
 from fedcof.commands.options import (
     Given,
+    TransformText,
     dealing_settings,
     hyperparameters,
     out_folder,
     reading_settings,
+    sending_settings,
     with_settings,
 )
 from fedcof.commands.shared import (
@@ -37,7 +39,12 @@ _SAMPLES_A_CLIENT = 50
 """Of data without clients: so many are dealt to a client, unless the number is given."""
 
 
-@with_settings(reading=reading_settings, dealing=dealing_settings, hyperparameters=hyperparameters)
+@with_settings(
+    reading=reading_settings,
+    dealing=dealing_settings,
+    hyperparameters=hyperparameters,
+    sending=sending_settings,
+)
 def compare(
     sources: Annotated[
         list[str],
@@ -55,18 +62,21 @@ def compare(
     backbone: Annotated[str, typer.Option(help="Name of the backbone for images.")] = (
         "squeezenet1.1"
     ),
+    transform: TransformText = "none",
     out: Annotated[Path | None, out_folder("the table as CSV and the figure")] = None,
     figures: FigureFormat = "png",
     as_json: Json = False,
     reading: Given,
     dealing: Given,
     hyperparameters: Given,
+    sending: Given,
 ) -> None:
     """Run every method on own data with several seeds, and say which to take and why.
 
     A fifth of every class is held out to test on. Hyperparameters that are given hold for all
     methods that have them.
     """
+    from fedcof.backbones import transform_for
     from fedcof.experiments.comparison import compared_methods, comparison, run_comparison
     from fedcof.progress import progress_bar
     from fedcof.report.advice import advice
@@ -80,7 +90,15 @@ def compare(
         methods = compared_methods(hyperparameters)
         name = ", ".join(sources) if len(sources) < 4 else f"{len(sources)} sources"
         network = "" if data.are_features else backbone
-        experiment = comparison(name, network, scheme, methods, seeds)
+        experiment = comparison(
+            name,
+            network,
+            scheme,
+            methods,
+            seeds,
+            transform=str(transform_for(transform, network)),
+            **sending,
+        )
         with progress_bar("Comparing", len(methods) * seeds, unit="runs") as advance:
             rows, skipped, facts = run_comparison(experiment, table, advance)
         if not rows:

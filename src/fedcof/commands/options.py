@@ -236,10 +236,10 @@ def reading_settings() -> dict[str, Declaration]:
 
 
 def sending_settings() -> dict[str, Declaration]:
-    """Return the settings of how clients send, whatever the method."""
+    """Return the settings of how clients send, whatever the method, besides the seed."""
     from fedcof.client import Sender
 
-    return settings_of(Sender)
+    return {name: known for name, known in settings_of(Sender).items() if name != "seed"}
 
 
 def dealing_settings() -> dict[str, Declaration]:

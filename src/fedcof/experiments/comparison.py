@@ -47,13 +47,19 @@ def compared_methods(hyperparameters: Mapping[str, Any]) -> list[Method[Any]]:
 
 
 def comparison(
-    name: str, backbone: str, dealing: Dealing, methods: list[Method[Any]], seeds: int
+    name: str,
+    backbone: str,
+    dealing: Dealing,
+    methods: list[Method[Any]],
+    seeds: int,
+    **sending: str,
 ) -> Experiment:
-    """Declare the comparison of methods on one data set."""
+    """Declare the comparison of methods on one data set; `sending` is that of `one_round`."""
+    procedures = one_round(*methods, **sending)
     return Experiment(
         name=NAME,
         title=f"{name}, {dealing.title}",
-        grids=(SettingGrid((name,), (backbone,), (dealing,), one_round(*methods)),),
+        grids=(SettingGrid((name,), (backbone,), (dealing,), procedures),),
         metrics=("accuracy", "balanced_accuracy", "formula_bytes", "wire_bytes"),
         figure="communication",
         seeds=seeds,

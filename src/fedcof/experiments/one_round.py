@@ -100,9 +100,11 @@ def method_columns(method: Method[Any]) -> dict[str, Any]:
     }
 
 
-def one_round(*methods: Method[Any]) -> tuple[OneRound, ...]:
+def one_round(
+    *methods: Method[Any], transform: str = "none", coding: str = AUTO
+) -> tuple[OneRound, ...]:
     """Return a procedure for each of some methods."""
-    return tuple(OneRound(method) for method in methods)
+    return tuple(OneRound(method, transform, coding) for method in methods)
 
 
 def traffic_columns(traffic: Traffic, clients: Clients) -> dict[str, Any]:
