@@ -11,8 +11,11 @@ from scipy.special import log_softmax, softmax
 
 from fedcof.errors import HeadError
 from fedcof.labels import as_labels
+from fedcof.rejection import Rejection
 
 _BINS = 15
+_REJECTED = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
+"""Shares of the samples of known classes, at the points of a `RejectionCurve`."""
 _LARGEST_LOG = 6.0
 """Temperatures are fitted between e^-6 and e^6."""
 
@@ -48,6 +51,29 @@ class Calibration:
 
 
 @dataclass(frozen=True, eq=False)
+class RejectionCurve:
+    """What is gained by rejecting the samples that are least familiar.
+
+    Parameters
+    ----------
+    auroc : float or None
+        How often a sample of a class that the head does not know is less familiar than one of a
+        known class; None without samples of both.
+    rejected : ndarray of float64, shape (points,)
+        The shares of the samples of known classes that are rejected.
+    accuracy : ndarray of float64, shape (points,)
+        Of the samples of known classes that are left.
+    unknown_rejected : ndarray of float64, shape (points,)
+        The shares of the samples of unknown classes that are rejected with them; NaN without any.
+    """
+
+    auroc: float | None
+    rejected: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    unknown_rejected: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """How a head does on labelled samples.
 
@@ -74,6 +100,8 @@ class Evaluation:
         The classes without a sample.
     calibration : Calibration or None
         Of the samples of known classes; None where the head has no probabilities.
+    rejection : RejectionCurve or None
+        None where the head tells no unknown classes.
     """
 
     classes: NDArray[Any]
@@ -87,6 +115,7 @@ class Evaluation:
     unknown: NDArray[Any]
     untested: NDArray[Any]
     calibration: Calibration | None = None
+    rejection: RejectionCurve | None = None
 
     @property
     def samples(self) -> int:
@@ -112,7 +141,12 @@ class Evaluation:
 
 
 def evaluate(
-    classes: ArrayLike, scores: ArrayLike, labels: ArrayLike, *, probabilistic: bool = False
+    classes: ArrayLike,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    probabilistic: bool = False,
+    rejection: Rejection | None = None,
 ) -> Evaluation:
     """Return what the scores of a head get right.
 
@@ -126,6 +160,8 @@ def evaluate(
         The true classes.
     probabilistic : bool, default False
         Whether the softmax of the scores are probabilities.
+    rejection : Rejection, optional
+        The head's.
 
     Raises
     ------
@@ -166,6 +202,11 @@ def evaluate(
         untested=names[~tested],
         calibration=(
             calibration(softmax(scored[is_known], axis=1), position) if probabilistic else None
+        ),
+        rejection=(
+            None
+            if rejection is None
+            else rejection_curve(rejection.familiarity(scored), predicted == index, is_known)
         ),
     )
 
@@ -223,6 +264,37 @@ def calibration(probabilities: NDArray[np.floating[Any]], index: NDArray[np.int6
         accuracy=accuracy,
         temperature=temperature,
         fitted_log_loss=fitted_log_loss,
+    )
+
+
+def rejection_curve(
+    familiarity: NDArray[np.float64], right: NDArray[np.bool_], known: NDArray[np.bool_]
+) -> RejectionCurve:
+    """Return what is gained by rejecting the samples that are least familiar.
+
+    Parameters
+    ----------
+    familiarity : ndarray of float64, shape (n,)
+        As `fedcof.rejection.Rejection.familiarity` returns it.
+    right : ndarray of bool, shape (n,)
+        Whether the prediction is right.
+    known : ndarray of bool, shape (n,)
+        Whether the sample is of a class that the head knows; one is at least.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    rejected = np.asarray(_REJECTED)
+    thresholds = np.quantile(familiarity[known], rejected)
+    accuracy, unknown_rejected = [], []
+    for threshold in thresholds:
+        below = familiarity < threshold
+        accuracy.append(right[known & ~below].mean())
+        unknown_rejected.append(np.nan if known.all() else below[~known].mean())
+    return RejectionCurve(
+        auroc=None if known.all() else float(roc_auc_score(known, familiarity)),
+        rejected=rejected,
+        accuracy=np.array(accuracy),
+        unknown_rejected=np.array(unknown_rejected),
     )
 
 

@@ -17,6 +17,7 @@ from fedcof.errors import HeadError, SettingError, SingularScatterWarning
 from fedcof.files import write_atomically
 from fedcof.labels import as_labels
 from fedcof.numerics import rounding
+from fedcof.rejection import Rejection
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
 from fedcof.wire import decode, encode
 
@@ -194,6 +195,8 @@ class LinearHead:
         have an order and no scale.
     transform : Transform, default NO_TRANSFORM
         What is done to features before they meet the weight; the head takes them without it.
+    rejection : Rejection, optional
+        What tells samples of unknown classes; a linear discriminant analysis has it.
 
     Raises
     ------
@@ -207,6 +210,7 @@ class LinearHead:
     provenance: Provenance | None = None
     probabilistic: bool = False
     transform: Transform = NO_TRANSFORM
+    rejection: Rejection | None = None
 
     def __post_init__(self) -> None:
         if self.weight.ndim != 2 or len(self.weight) != len(self.classes) or not self.weight.size:
@@ -281,6 +285,39 @@ class LinearHead:
                 "probabilities; one of the form lda, of ccvr, or one that was trained further does"
             )
 
+    def is_unknown(self, features: ArrayLike, share: float) -> NDArray[np.bool_]:
+        """Return whether each sample is less familiar than all but a share of the known are.
+
+        Parameters
+        ----------
+        features : array_like of float, shape (n, dim)
+        share : float
+            Of the samples of known classes, how many may be rejected; see `Rejection.threshold`.
+
+        Raises
+        ------
+        HeadError
+            If this head cannot tell, or the share is not between 0 and 1.
+        """
+        rejection = self.rejecting()
+        familiarity = rejection.familiarity(self.decision_function(features))
+        return np.asarray(familiarity < rejection.threshold(share))
+
+    def rejecting(self) -> Rejection:
+        """Return what tells samples of unknown classes.
+
+        Raises
+        ------
+        HeadError
+            If the head has none.
+        """
+        if self.rejection is None:
+            raise HeadError(
+                "this head cannot tell samples of unknown classes; one of the form lda can "
+                "(fedcof solve --form lda)"
+            )
+        return self.rejection
+
     def score(self, features: ArrayLike, labels: ArrayLike) -> float:
         """Return the accuracy, a number from 0 to 1.
 
@@ -304,6 +341,8 @@ class LinearHead:
         arrays = {"weight": self.weight}
         if self.bias is not None:
             arrays["bias"] = self.bias
+        if self.rejection is not None:
+            arrays |= {_REJECTION + name: array for name, array in self.rejection.arrays().items()}
         metadata: dict[str, Any] = {"kind": _KIND, "classes": self.classes.tolist()}
         if self.probabilistic:
             metadata["probabilistic"] = True
@@ -338,7 +377,13 @@ class LinearHead:
             provenance = metadata.get("provenance")
             if provenance and "bytes" in provenance:  # as version 0.1.0 called it
                 provenance["formula_bytes"] = provenance.pop("bytes")
+            rejection = {
+                name.removeprefix(_REJECTION): arrays.pop(name)
+                for name in list(arrays)
+                if name.startswith(_REJECTION)
+            }
             return cls(
+                rejection=Rejection(**rejection) if rejection else None,
                 classes=np.asarray(metadata["classes"]),
                 provenance=Provenance(**provenance) if provenance else None,
                 probabilistic=bool(metadata.get("probabilistic", False)),
@@ -353,5 +398,6 @@ class LinearHead:
 
 
 _KIND = "head-1"
+_REJECTION = "rejection-"
 _RANK = 1e-8
 """Of the largest variance of equalised features: directions with less count as constant."""

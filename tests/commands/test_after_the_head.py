@@ -83,6 +83,27 @@ class TestPredict:
         rows = csv_of(run("predict", tmp_path / "ccvr", folder / "new.csv").stdout)
         assert all(1 / 3 < float(row["probability"]) <= 1 for row in rows)
 
+    def test_samples_of_unknown_classes_are_marked_where_it_is_asked(self, folder, tmp_path):
+        rng = np.random.default_rng(1)
+        labels = np.array(list("abc" * 60))
+        method = Fed3R(form="lda")
+        head = method.solve([method.summarize(draw(rng, labels), labels)])
+        head.save(tmp_path / "lda")
+        strange = np.full((2, 3), 4 / 3)
+        table = write_table(tmp_path / "t.csv", np.concatenate([4 * np.eye(3), strange]))
+        rows = csv_of(run("predict", tmp_path / "lda", table, "--reject", "0.05").stdout)
+        assert [row["unknown"] for row in rows] == ["no", "no", "no", "yes", "yes"]
+        assert "unknown" not in csv_of(run("predict", tmp_path / "lda", table).stdout)[0]
+        refused = run("predict", folder / "head.safetensors", table, "--reject", "0.05")
+        assert "error: this head cannot tell samples of unknown classes" in refused.stderr
+        labelled = write_table(
+            tmp_path / "l.csv", np.concatenate([4 * np.eye(3), strange]), label=list("abcxx")
+        )
+        shown = run("evaluate", tmp_path / "lda", labelled, "--out", tmp_path / "found")
+        assert "AUROC of unknown classes" in shown.stdout
+        curve = csv_of((tmp_path / "found" / "rejection.csv").read_text())
+        assert float(curve[0]["accuracy"]) == 1.0
+
     def test_features_of_another_length_are_refused_in_a_sentence(self, folder, tmp_path):
         np.savez(tmp_path / "long.npz", features=np.ones((2, 5)), label=[0, 1])
         result = run("predict", folder / "head.safetensors", tmp_path / "long.npz")

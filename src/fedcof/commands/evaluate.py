@@ -26,7 +26,7 @@ from fedcof.errors import first_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fedcof.evaluation import Evaluation
+    from fedcof.evaluation import Evaluation, RejectionCurve
 
 FigureFormat = Annotated[
     Literal["png", "svg", "pdf"], typer.Option("--figures", help="Format of the figures.")
@@ -66,6 +66,7 @@ def evaluate(
             np.concatenate([part.scores for part in parts]),
             data.labels[rows],
             probabilistic=classifier.probabilistic,
+            rejection=classifier.rejection,
         )
         unreadable = [fault for part in parts for fault in part.unreadable.values()]
         notes = [*_notes(found), *data.left_out.lines()]
@@ -97,6 +98,8 @@ def _numbers(found: Evaluation) -> list[Row]:
         fitted = f"{found.calibration.temperature:.3g}"
         numbers["temperature of the smallest log loss"] = fitted
         numbers["log loss at that temperature"] = f"{found.calibration.fitted_log_loss:.3f}"
+    if found.rejection is not None and found.rejection.auroc is not None:
+        numbers["AUROC of unknown classes"] = _percent(found.rejection.auroc)
     return [{"": name, "value": number} for name, number in numbers.items()]
 
 
@@ -112,6 +115,10 @@ def _tables(found: Evaluation) -> Iterator[Any]:
         [row | {name: _percent(row[name]) for name in ("precision", "recall")} for row in tested],
         title,
     )
+    if found.rejection is not None:
+        rows = _rejections(found.rejection)
+        title = "Without the least familiar samples of known classes"
+        yield table_of([{name: _percent(row[name]) for name in row} for row in rows], title)
     if len(found.classes) <= _LARGEST_MATRIX:
         yield table_of(_matrix(found), "True by line, predicted by column")
     elif confusions := found.confusions():
@@ -122,6 +129,15 @@ def _tables(found: Evaluation) -> Iterator[Any]:
             ],
             "What is taken for what most often",
         )
+
+
+def _rejections(curve: RejectionCurve) -> list[dict[str, Any]]:
+    return [
+        {"rejected": rejected, "accuracy": accuracy, "unknown rejected": unknown}
+        for rejected, accuracy, unknown in zip(
+            *map(list, (curve.rejected, curve.accuracy, curve.unknown_rejected)), strict=True
+        )
+    ]
 
 
 def _by_class(found: Evaluation) -> list[dict[str, Any]]:
@@ -167,7 +183,10 @@ def _write(folder: Path, found: Evaluation, title: str, suffix: str) -> Iterator
     from fedcof.report.confusion import confusion_matrix_figure, reliability_diagram
 
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in {"classes": _by_class(found), "confusion": _matrix(found)}.items():
+    tables = {"classes": _by_class(found), "confusion": _matrix(found)}
+    if found.rejection is not None:
+        tables["rejection"] = _rejections(found.rejection)
+    for name, rows in tables.items():
         yield write_csv(folder / f"{name}.csv", rows)
     classes = found.classes.tolist()
     title = f"{title}: {_percent(found.accuracy)} of {found.samples:,} are right"

@@ -43,6 +43,14 @@ def predict(
         typer.Option("--out", "-o", metavar="CSV", help="File to write. Default: the output."),
     ] = None,
     backbone: BackboneName = "",
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Mark samples of unknown classes in a column, at the cost of about this share of "
+            "the known, such as 0.05. For a head of the form lda.",
+        ),
+    ] = None,
     reading: Given,
 ) -> None:
     """Write a line for every image or row as CSV: its place, label, score and the runner-up."""
@@ -57,12 +65,13 @@ def predict(
         data = read(source, reading_for(classifier, Reading(**reading)), labelled=False)
         known = _known(data)
         unreadable = 0
+        threshold = None if reject is None else classifier.rejecting().threshold(reject)
         with nullcontext(sys.stdout) if out is None else written_whole(out) as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([*known, *_predicted(classifier)])
+            writer.writerow([*known, *_predicted(classifier, threshold)])
             for scored in scores_of(classifier, data, backbone):
                 unreadable += len(scored.unreadable)
-                writer.writerows(_lines(classifier, list(known.values()), scored))
+                writer.writerows(_lines(classifier, list(known.values()), scored, threshold))
         for line in data.left_out.lines():
             note(line)
         if unreadable:
@@ -121,26 +130,33 @@ def _known(data: OwnData) -> Mapping[str, Any]:
     return known
 
 
-def _predicted(head: LinearHead) -> list[str]:
+def _predicted(head: LinearHead, threshold: float | None) -> list[str]:
     """Return the columns that are predicted."""
     probability = ["probability"] if head.probabilistic else []
-    return ["label", "score", "runner-up", "margin", *probability, "error"]
+    unknown = [] if threshold is None else ["unknown"]
+    return ["label", "score", "runner-up", "margin", *probability, *unknown, "error"]
 
 
-def _lines(head: LinearHead, known: Sequence[Any], scored: Scored) -> Iterator[list[Any]]:
+def _lines(
+    head: LinearHead, known: Sequence[Any], scored: Scored, threshold: float | None
+) -> Iterator[list[Any]]:
     """Yield the cells of every row, in the order of the rows."""
     best = np.argsort(-scored.scores, axis=1, kind="stable")[:, :2]
     labels = head.classes.tolist()
     predicted: dict[int, list[Any]] = {
-        row: [""] * (len(_predicted(head)) - 1) + [fault]
+        row: [""] * (len(_predicted(head, threshold)) - 1) + [fault]
         for row, fault in scored.unreadable.items()
     }
-    for row, scores, (first, second) in zip(
-        scored.rows.tolist(), scored.scores, best.tolist(), strict=True
+    unknown: list[list[str]] = [[] for _ in scored.rows]
+    if threshold is not None:
+        below = head.rejecting().familiarity(scored.scores) < threshold
+        unknown = [["yes" if answer else "no"] for answer in below.tolist()]
+    for row, scores, (first, second), answer in zip(
+        scored.rows.tolist(), scored.scores, best.tolist(), unknown, strict=True
     ):
         margin = scores[first] - scores[second]
         probability = [1 / np.exp(scores - scores[first]).sum()] if head.probabilistic else []
         numbers = [f"{number:.6g}" for number in (scores[first], margin, *probability)]
-        predicted[row] = [labels[first], numbers[0], labels[second], *numbers[1:], ""]
+        predicted[row] = [labels[first], numbers[0], labels[second], *numbers[1:], *answer, ""]
     for row in sorted(predicted):
         yield [*(column[row] for column in known), *predicted[row]]

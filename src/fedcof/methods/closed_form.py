@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedcof.errors import SettingError, first_of
 from fedcof.heads import LinearHead, solve_discriminant, solve_head
 from fedcof.methods.base import Method, check_two_classes
+from fedcof.rejection import Rejection
 from fedcof.scatter import Scatter
 from fedcof.settings import setting
 from fedcof.summaries import Summary
@@ -85,7 +86,10 @@ class ClosedForm(Method[S]):
         priors = class_priors(self.priors, scatter.classes, scatter.class_counts)
         weight, bias = solve_discriminant(scatter.class_means, self.covariance(scatter), priors)
         t = self.temperature
-        return LinearHead(weight / t, scatter.classes, bias / t, probabilistic=True)
+        rejection = Rejection.of(weight, scatter.class_means, priors, t)
+        return LinearHead(
+            weight / t, scatter.classes, bias / t, probabilistic=True, rejection=rejection
+        )
 
 
 _SHARE = re.compile(r"(?P<label>.+?)=(?P<share>[^=,]+)(?:,\s*|$)")
