@@ -21,6 +21,7 @@ from fedcof.heads import LinearHead, solve_discriminant
 from fedcof.methods import Method
 from fedcof.methods.closed_form import ClosedForm, class_priors
 from fedcof.numerics import GroupSums
+from fedcof.rejection import Rejection
 from fedcof.summaries import Summary, ordered
 
 _CONCENTRATIONS = (1e-3, 1e9)
@@ -273,12 +274,14 @@ class _SiteHeads(Mapping[str, LinearHead]):
         trust = counts / (counts + self.tau)
         means[held] += trust[:, None] * (self.sites.means[rows] - means[held])
         priors[held] += counts
-        weight, bias = solve_discriminant(means, self.covariance, priors / priors.sum())
+        priors /= priors.sum()
+        weight, bias = solve_discriminant(means, self.covariance, priors)
         head = replace(
             self.everybody,
             weight=weight / self.temperature,
             bias=bias / self.temperature,
             probabilistic=True,
+            rejection=Rejection.of(weight, means, priors, self.temperature),
         )
         assert head.provenance is not None
         own = {"site": client_id, "site_tau": self.tau, "site_concentration": self.a}
