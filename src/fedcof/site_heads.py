@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from fedcof.errors import SummaryError, first_of
@@ -233,6 +232,8 @@ def concentration(sites: _Sites, shares: NDArray[np.float64]) -> float:
     shares : ndarray of float64, shape (classes,)
         p_c.
     """
+    from scipy.optimize import minimize_scalar  # slow to import
+
     totals, counts, pairs = sites.totals, sites.counts, shares[sites.class_index]
 
     def loss(log_a: float) -> float:
