@@ -207,6 +207,10 @@ class InnerGrid:
         """Return its id."""
         return [1]
 
+    def key(self, node_id: int) -> str:
+        """Return that it has none."""
+        return ""
+
     def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str:
         """Answer at once."""
         context = SimpleNamespace(node_id=node_id, node_config={})

@@ -18,6 +18,20 @@ from fedcof.errors import CorruptBytesError
 _KEY = "fedcof"
 
 
+_NOT_WHOLE = (
+    SafetensorError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    struct.error,
+)
+
+_MOST_CONTAINERS = 10_000
+"""Lists and objects in a header; a header of ours has three for every array, and a few more."""
+
+
 def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> bytes:
     """Return arrays and metadata, of JSON's types and NumPy's scalars, as a safetensors file.
 
@@ -58,14 +72,28 @@ def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         If the bytes are not whole.
     """
     try:
-        arrays = safetensors.load(data)
         (header_size,) = struct.unpack_from("<Q", data)
-        header = json.loads(data[8 : 8 + header_size])
-        metadata = json.loads(header["__metadata__"][_KEY])
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        header = _read_json(data[8 : 8 + header_size])
+        metadata = _read_json(header["__metadata__"][_KEY].encode())
+        arrays = safetensors.load(data)
+    except _NOT_WHOLE as error:
         raise CorruptBytesError(
             f"these {len(data)} bytes are not a whole file of fedcof ({type(error).__name__})"
         ) from None
     if not isinstance(metadata, dict):
         raise CorruptBytesError("the metadata of these bytes is not a JSON object")
     return arrays, metadata
+
+
+def _read_json(text: bytes) -> Any:
+    """Return what a text says, if that takes no more than a small multiple of its bytes.
+
+    Every list and object takes 60 bytes, and two characters that say it are enough: so they are
+    counted first, outside of strings.
+    """
+    characters = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
+    inside = np.bitwise_xor.accumulate((characters == ord('"')).view(np.uint8))
+    opens = (characters == ord("[")) | (characters == ord("{"))
+    if np.count_nonzero(opens & (inside == 0)) > _MOST_CONTAINERS:
+        raise ValueError("too many lists and objects in the header")
+    return json.loads(text)

@@ -100,6 +100,8 @@ class GridDouble(Grid):
     """What is in the node configuration of a SuperNode."""
     at: dict[float, Callable[[], None]] = field(default_factory=dict)
     """What happens by itself, by the time."""
+    keys: dict[int, bytes] = field(default_factory=dict)
+    """The public keys of the SuperNodes that have one."""
 
     def __post_init__(self) -> None:
         self.offline: set[int] = set()
@@ -112,6 +114,11 @@ class GridDouble(Grid):
 
     def get_node_ids(self) -> Iterable[int]:
         return [node_id for node_id in self.nodes if node_id not in self.offline]
+
+    def get_nodes(self) -> Iterable[Any]:
+        for node in super().get_nodes():
+            node.public_key = self.keys.get(node.node_id, b"")
+            yield node
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         return [self._push(message) for message in messages]

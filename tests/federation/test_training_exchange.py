@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
-from fedcof.errors import TrainingError
+from fedcof.errors import RefusedReplyError, TrainingError
 from fedcof.federation.collecting import Fault
 from fedcof.federation.training.exchange import (
     GridExchange,
@@ -20,10 +20,11 @@ from fedcof.federation.training.exchange import (
     to_content,
     to_record,
     to_task,
+    to_update,
     wire_bytes,
 )
 from fedcof.training import TrainingSettings, train
-from fedcof.training.exchange import Task, in_process
+from fedcof.training.exchange import Task, Update, in_process
 from fedcof.training.local import Samples
 from fedcof.training.probing import probe_clients
 from fedcof.training.sampling import choose_clients
@@ -287,3 +288,15 @@ def test_a_round_of_which_one_answers_does_not_wait():
     grid = ComingAndGoing(back_after=0.0)
     run_with_waiting(grid, wait=100.0)
     assert (grid.waited, grid.asked) == (0.0, SETTINGS.rounds)
+
+
+def test_an_array_that_claims_to_be_larger_than_its_bytes_is_refused():
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"shape": (10**12,), "fortran_order": False, "descr": "<f4"}
+    )
+    array = Array(dtype="float32", shape=(10**12,), stype="numpy.ndarray", data=file.getvalue())
+    content = to_answer("a", Update({}, 1, 0.5))
+    content["arrays"] = ArrayRecord({"weight": array})
+    with pytest.raises(RefusedReplyError, match="bytes of weight are not an array"):
+        to_update(content, "a")

@@ -19,12 +19,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from fedcof.errors import AnswerError, SummaryError
 from fedcof.federation.admission import Admission
+from fedcof.federation.ownership import Owners, read_roster
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import DESCRIBE, SUMMARIZE, Answer, Job, Record, Roster
 from fedcof.federation.report import CollectionReport
@@ -49,6 +51,9 @@ class Grid(Protocol):
 
     def online(self) -> Collection[int]:
         """Return the ids of the SuperNodes that are connected."""
+
+    def key(self, node_id: int) -> str:
+        """Return the fingerprint of a SuperNode's public key; empty where it has none."""
 
     def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str | None:
         """Send a question that is good for `ttl` seconds; return its id, None if it cannot go."""
@@ -128,6 +133,8 @@ class Collector:
         self._job_record, self._seed = job.to_record(), job.sender.seed
         self._advance, self._now, self._sleep, self._pause = advance, now, sleep, pause
         self._watch, self._wall = watch or Watch(), wall
+        declared = read_roster(Path(plan.roster)) if plan.roster else None
+        self._owners = Owners(store, declared)
         self._started = now()
         self._nodes: dict[int, _Node] = {}
         self._holders: dict[str, list[_Node]] = {}
@@ -348,7 +355,7 @@ class Collector:
             roster = Roster.from_record(record, limit=room)
             if node.clients is None:  # else this is the late answer to an earlier question
                 self.report.nodes.pop(question.node_id, None)
-                self._describe(node, roster)
+                self._describe(question.node_id, roster)
                 self._name_skew(question, roster)
             return
         answer = Answer.from_record(record, limit=self._plan.max_message)
@@ -377,10 +384,18 @@ class Collector:
             self.report.nodes[question.node_id] = fault
             self._watch.tell(f"SuperNode {question.node_id}: {fault}", event="skew")
 
-    def _describe(self, node: _Node, roster: Roster) -> None:
+    def _describe(self, node_id: int, roster: Roster) -> None:
+        node = self._nodes[node_id]
         node.roster, node.faults_in_a_row = roster, 0
-        node.clients = frozenset(roster.client_ids)
-        for client_id in roster.client_ids:
+        key = self._grid.key(node_id)
+        claims = {name: self._owners.claim(name, key) for name in roster.client_ids}
+        self.report.claimed |= {
+            name: f"SuperNode {node_id} may not answer for it: {reason}"
+            for name, reason in claims.items()
+            if reason
+        }
+        node.clients = frozenset(name for name, reason in claims.items() if not reason)
+        for client_id in sorted(node.clients):
             holders = self._holders.setdefault(client_id, [])
             holders.append(node)
             if len(holders) > 1:

@@ -31,6 +31,11 @@ class Plan:
     max_clients: int = setting(1_000_000, "Clients of the federation.", minimum=1)
     max_classes: int = setting(100_000, "Classes of the federation.", minimum=1)
     max_samples: int = setting(0, "Samples that one client may claim; 0: any number.", minimum=0)
+    roster: str = setting(
+        "",
+        "File of lines CLIENT, KEY: who may answer for whom. Without it a client belongs to the "
+        "key of the SuperNode that named it first.",
+    )
     accept: str = setting(
         "", "Clients that count however odd they are beside the others, with commas between."
     )

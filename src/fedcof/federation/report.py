@@ -47,6 +47,9 @@ class CollectionReport:
         Those whom their own head has not reached, with the reason, where heads of sites are made.
     shared : set of str
         Those that several SuperNodes hold. One of them is asked.
+    claimed : dict of str to str
+        Those that a SuperNode of another key than their own has named, with the reason. It is not
+        asked.
     nodes : dict of int to str
         SuperNodes at fault, with the last reason.
     wire_bytes : int
@@ -67,6 +70,7 @@ class CollectionReport:
     withdrawn: set[str] = field(default_factory=set)
     undelivered: dict[str, str] = field(default_factory=dict)
     shared: set[str] = field(default_factory=set)
+    claimed: dict[str, str] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
     wire_bytes: int = 0
 

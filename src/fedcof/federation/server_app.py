@@ -12,13 +12,15 @@ from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
-from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from fedcof.errors import FedCOFError, SettingError, reason_of
 from fedcof.federation.collecting import Fault
 from fedcof.federation.evaluating import score
 from fedcof.federation.faults import fault_of
+from fedcof.federation.memory import bounded
+from fedcof.federation.ownership import fingerprint
 from fedcof.federation.readiness import dry_run
 from fedcof.federation.records import Record
 from fedcof.federation.run_config import check_keys
@@ -203,13 +205,22 @@ class FlowerGrid:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        self._keys: dict[int, bytes] = {}
+        self._largest = 0
 
     def online(self) -> Collection[int]:
         """Return the ids of the SuperNodes that are connected."""
-        return list(self._grid.get_node_ids())
+        nodes = list(self._grid.get_nodes())
+        self._keys = {node.node_id: node.public_key for node in nodes}
+        return list(self._keys)
+
+    def key(self, node_id: int) -> str:
+        """Return the fingerprint of a SuperNode's public key; empty where it has none."""
+        return fingerprint(self._keys.get(node_id, b""))
 
     def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str | None:
         """Send a question; return its id, None if the SuperLink does not take it."""
+        self._largest = max(self._largest, int(question.get("limit", 0)))
         content = RecordDict({"question": ConfigRecord(dict(question))})
         return self._push(Message(content, node_id, f"query.{action}", ttl=ttl))
 
@@ -228,6 +239,7 @@ class FlowerGrid:
         waiting: dict[str, str] = {}
         answers: list[tuple[str, RecordDict | Fault]] = []
         for key, (node_id, content) in contents.items():
+            self._largest = max([self._largest, *map(_size, content.array_records.values())])
             # It expires after our deadline, so that this loop decides what comes too late.
             message_id = self._push(Message(content, node_id, MessageType.TRAIN, ttl=2 * timeout))
             if message_id is None:
@@ -252,10 +264,17 @@ class FlowerGrid:
         """Return the content of the reply to a message, None while there is none.
 
         Only codes and names of classes are taken from an error: its text may hold a client's data.
+        What is much larger than the largest answer that was asked for is not taken in.
         """
         try:
-            for message in self._grid.pull_messages([message_id]):
+            with bounded(self._largest):
+                messages = list(self._grid.pull_messages([message_id]))
+            for message in messages:
                 return fault_of(message.error) if message.has_error() else message.content
         except Exception as error:
             return Fault(f"malformed answer ({type(error).__name__})")
         return None
+
+
+def _size(arrays: ArrayRecord) -> int:
+    return sum(len(array.data) for array in arrays.values())

@@ -223,7 +223,7 @@ def serve(
     head : LinearHead
     report : CollectionReport
     nodes : dict of str to int
-        The SuperNode of each client that is online.
+        The SuperNode of each client that is online and was not refused.
 
     Raises
     ------
@@ -250,6 +250,8 @@ def serve(
             report.save(folder / REPORT)
             head, lack = solve(store, settings)
         nodes = {} if head is None else collector.roster(online)
+        left_out = report.refused.keys() | report.misfit.keys()
+        nodes = {client_id: nodes[client_id] for client_id in nodes.keys() - left_out}
         if head is not None and settings.site_heads:
             own = write_site_heads(store, settings)
             clock.pop("watch"), clock.pop("advance", None)
@@ -391,6 +393,8 @@ def _tell(watch: Watch, report: CollectionReport) -> None:
             "solved from what is kept"
         )
     watch.tell(text, event="round", **report.counts())
+    for client_id, reason in report.claimed.items():
+        watch.tell(f"client {client_id!r}: {reason}", event="claimed", client=client_id)
     for client_id, reason in {**report.misfit, **report.odd}.items():
         counts = "does not count" if client_id in report.misfit else "counts"
         watch.tell(f"client {client_id!r} {counts}: {reason}", event="odd", client=client_id)

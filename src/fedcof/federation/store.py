@@ -35,6 +35,7 @@ CREATE TABLE summaries (client_id TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE rounds (round INTEGER NOT NULL, client_id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE withdrawn (client_id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE owners (client_id TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -304,6 +305,14 @@ class SummaryStore:
         self._database.executemany(
             "DELETE FROM summaries WHERE client_id = ?", [(name,) for name in client_ids]
         )
+
+    def bind(self, client_id: str, key: str) -> str:
+        """Return the key that a client belongs to: this one, if it belongs to none yet."""
+        query = "SELECT key FROM owners WHERE client_id = ?"
+        with self._database:
+            self._database.execute("INSERT OR IGNORE INTO owners VALUES (?, ?)", (client_id, key))
+            (owner,) = self._database.execute(query, (client_id,)).fetchone()
+        return str(owner)
 
     def rounds(self) -> list[set[str]]:
         """Return the clients that every round so far asked."""

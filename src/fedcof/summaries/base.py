@@ -42,6 +42,12 @@ SCHEMA = 1
 _LARGEST_COUNT = 2**40
 """Counts above it are rejected: the sum over millions of clients must fit int64."""
 
+_SPREAD = 16
+"""How many times the bytes of a summary the names of its classes may take in memory,"""
+
+_FEW_BYTES = 2**20
+"""beside so many."""
+
 _NAMED_IN_ERROR = 5
 """Clients that an error names; of the others it gives the number."""
 
@@ -477,8 +483,11 @@ def from_bytes(data: bytes) -> Summary:
         client_ids = tuple(metadata["client_ids"])
         if "classes" in metadata:
             # NumPy gives all strings the length of the longest: one could eat the memory.
-            if max(map(len, metadata["classes"]), default=0) > MAX_CLASS_NAME:
+            longest = max(map(len, metadata["classes"]), default=0)
+            if longest > MAX_CLASS_NAME:
                 raise ValueError(f"a class has more than {MAX_CLASS_NAME} characters")
+            if 4 * longest * len(metadata["classes"]) > _SPREAD * len(data) + _FEW_BYTES:
+                raise ValueError("the names of the classes are of too different a length")
             arrays["classes"] = np.asarray(metadata["classes"])
     except SummaryError:
         raise

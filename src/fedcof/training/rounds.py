@@ -39,6 +39,7 @@ def train(
     checkpoint_every: int = 10,
     on_round: Callable[[Round], None] = lambda done: None,
     depends_on: Mapping[str, Any] | None = None,
+    samples: Mapping[str, int] | None = None,
 ) -> tuple[State, list[Round]]:
     """Train a model with clients.
 
@@ -69,6 +70,8 @@ def train(
     depends_on : mapping, optional
         What else the numbers depend on, as JSON has it; kept in the checkpoint, so that it is not
         used for other clients or other data.
+    samples : mapping of str to int, optional
+        The samples that clients have, where it is known: a reply that claims more is refused.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def train(
         )
         task = Task(progress.state, settings, server_round)
         replies = exchange(task, chosen)
-        updates, refused = accepted(replies, chosen, task.state)
+        updates, refused = accepted(replies, chosen, task.state, samples or {})
         if not updates:
             raise TrainingError(
                 f"round {server_round}: none of the {len(chosen)} replies can be used; "

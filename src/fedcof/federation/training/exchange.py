@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Protocol
+from io import BytesIO
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
 
 from fedcof.errors import RefusedReplyError
 from fedcof.federation.collecting import Fault
@@ -163,13 +166,24 @@ def to_update(content: RecordDict, client_id: str) -> Update:
     state = {}
     for name, array in content.array_records[ARRAYS].items():
         try:
-            value: object = array.numpy()
-        except Exception:  # what numpy.load raises depends on where the bytes are wrong
-            value = None
-        if not isinstance(value, np.ndarray):  # an archive of arrays is none
-            raise RefusedReplyError(f"the bytes of {name} are not an array")
-        state[name] = value
+            state[name] = _read_array(array.data)
+        except Exception:  # what NumPy raises depends on where the bytes are wrong
+            raise RefusedReplyError(f"the bytes of {name} are not an array") from None
     return Update(state, metrics["num-examples"], metrics["loss"])
+
+
+def _read_array(data: bytes) -> NDArray[Any]:
+    """Return the array in a file of NumPy: its own bytes, whatever size its header claims."""
+    file = BytesIO(data)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[np.lib.format.read_magic(file)]
+    shape, in_columns, dtype = read_header(file)
+    if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise ValueError("the header does not fit the bytes")
+    order: Literal["C", "F"] = "F" if in_columns else "C"
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order=order)
 
 
 def wire_bytes(content: RecordDict) -> int:

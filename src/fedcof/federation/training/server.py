@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -166,6 +166,7 @@ class Training(AppTraining):
             checkpoint=folder / CHECKPOINT,
             checkpoint_every=1,  # a round over a network takes longer than a file
             on_round=on_round,
+            samples=claimed(self.federation, nodes),
         )
         made_from = None if self.mode == "probe" else {"name": job.backbone}
         return save_training(
@@ -200,6 +201,21 @@ class Training(AppTraining):
             return float(np.mean(np.concatenate(right) == np.concatenate(labels)))
 
         return evaluate if parts else lambda state: math.nan
+
+
+def claimed(federation: Settings, client_ids: Iterable[str]) -> dict[str, int]:
+    """Return the most samples that each client may claim in training: those of its summary.
+
+    Of a client without one, as where a quorum was enough, as many as the largest summary has. None
+    is known where a step changes what is sent, such as noise on the counts, or nothing was sent.
+    """
+    path = federation.run_folder / STORE
+    if federation.job.sender.steps or not path.exists():
+        return {}
+    with SummaryStore(path) as store:
+        totals = {summary.client_ids[0]: summary.total for summary in store.summaries()}
+    most = max(totals.values(), default=0)
+    return {client_id: totals.get(client_id, most) for client_id in client_ids} if most else {}
 
 
 def collected(federation: Settings, accuracy: float) -> Round:
