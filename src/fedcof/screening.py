@@ -12,6 +12,8 @@ check       the factor                                             odd from   re
 "shift"     how far all its classes are moved alike                3          10
 "place"     how far it lies from the others, as they do from       2.5        8
             each other
+"samples"   how many times as many samples it claims as the usual  100        10000
+            site, of at least 100
 ==========  =====================================================  =========  ==========
 
 The limits of the scale are 3 and 10, less the quarter by which the scales of honest sites differed
@@ -80,13 +82,14 @@ from fedcof.summaries import Summary
 
 K = TypeVar("K", bound=Hashable)
 
-Check = Literal["scale", "classes", "shift", "place"]
+Check = Literal["scale", "classes", "shift", "place", "samples"]
 
 LIMITS: dict[Check, tuple[float, float]] = {
     "scale": (2.4, 8.0),
     "classes": (5.0, 10.0),
     "shift": (3.0, 10.0),
     "place": (2.5, 8.0),
+    "samples": (100.0, 10_000.0),
 }
 """From which factor a site is odd, and from which it is refused."""
 
@@ -115,14 +118,20 @@ _SIZE = 0.6
 """The same in units of the reference's size: domains of images differ by up to 0.95."""
 
 _SHARE = 0.2
-"""The share of the variance within a class that is taken to lie along the classes' differences,
-where features are long."""
+"""The share of the variance within a class that is taken to lie along the classes' differences, at
+least."""
+
+_HEAVIEST = 2.0
+"""How many times as much as the usual site a site weighs in the reference at most."""
+
+_USUAL_SAMPLES = 100
+"""Of federations of clients with fewer samples, claims are compared with so many."""
 
 _BLUR = 0.25
 """The share of noise in the others' differences of classes up to which they say something."""
 
-_DIRECTIONS = 5
-"""In so many directions the noise within a class is taken to lie, where features are long."""
+_FEW_RESIDUALS = 8
+"""From fewer rows, directions of the variance are not told."""
 
 _FIT = 0.5
 """The share of the reference that classes must fit to be taken for those of other names."""
@@ -194,8 +203,11 @@ def screen(summaries: Iterable[Summary]) -> list[tuple[int, OddSite]]:
     parts = list(summaries)
     if len(parts) < 2:
         return []
-    found = _beyond_comparison(parts)
-    kept = [k for k in range(len(parts)) if k not in found]
+    beyond = _beyond_comparison(parts)
+    found = dict(beyond)
+    for k, claim in _claims(parts).items():
+        found.setdefault(k, []).append(claim)
+    kept = [k for k in range(len(parts)) if k not in beyond]
     rows = _Rows.of([parts[k] for k in kept]) if len(kept) > 1 else None
     if rows is not None:
         for k, check, factor, reason in _screen(rows):
@@ -261,14 +273,35 @@ def _beyond_comparison(parts: Sequence[Summary]) -> dict[int, list[tuple[Check, 
     }
 
 
+def _claims(parts: Sequence[Summary]) -> dict[int, tuple[Check, float, str]]:
+    """Return the sites that claim far more samples than the usual one; of two, none is usual."""
+    samples = np.array([part.total / len(part.client_ids) for part in parts])
+    usual = float(np.median(samples))
+    times = samples / max(usual, _USUAL_SAMPLES)
+    claims = np.flatnonzero(times >= LIMITS["samples"][0]) if len(parts) > 2 else []
+    return {
+        int(k): (
+            "samples",
+            float(times[k]),
+            f"it claims {samples[k]:,.0f} samples a client, where {usual:,.0f} are usual",
+        )
+        for k in claims
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The class means of all sites, in one unit and about a common origin."""
+    """The class means of all sites, in one unit and about a common origin.
+
+    A row counts as ``counts`` samples for its own site, and weighs ``weights`` in the reference of
+    the others.
+    """
 
     site: NDArray[np.int64]
     label: NDArray[np.int64]
     labels: list[Any]
     counts: _FLOAT
+    weights: _FLOAT
     means: _FLOAT
     origin: _FLOAT
 
@@ -287,11 +320,16 @@ class _Rows:
         labels, label = np.unique(
             np.concatenate([part.classes for part in parts]), return_inverse=True
         )
+        site = np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts])
+        counts = np.concatenate([part.counts for part in parts]).astype(np.float64)
+        totals = np.bincount(site, counts)
+        heaviest = np.minimum(1, _HEAVIEST * np.median(totals) / totals)
         return cls(
-            site=np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts]),
+            site=site,
             label=label,
             labels=labels.tolist(),
-            counts=np.concatenate([part.counts for part in parts]).astype(np.float64),
+            counts=counts,
+            weights=counts * heaviest[site],
             means=stacked - origin,
             origin=origin,
         )
@@ -345,7 +383,7 @@ class _Comparison:
 
 
 def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
-    counts = rows.counts * trusted[rows.site]
+    counts = rows.weights * trusted[rows.site]
     sums, totals = rows.by_label(rows.means, counts), rows.by_label(counts)
     class_means = sums[totals > 0] / totals[totals > 0, None]
     middle = class_means.mean(axis=0)
@@ -384,7 +422,7 @@ def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
     residual = np.maximum(rows.by_site(weight * apart) - known * shift, 0)
     held = rows.by_site(shared.astype(np.float64))
     several = (held > 1) & (spread > 1e-9 * separation * known)
-    along = max(_SHARE, 1 / rows.means.shape[1])
+    along = max(_SHARE, 1 / rows.means.shape[1], _share_along_one(rows, sums, totals))
     alone = rows.by_site(every * apart) / np.bincount(rows.site)
     return _Comparison(
         distance=rows.by_site(every * apart) / total,
@@ -393,7 +431,7 @@ def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
         shift=shift,
         rest=residual / known,
         noise=np.where(several, residual / np.maximum(held - 1, 1), alone)
-        / _median_of_chance(np.where(several, held - 1, 1) * min(rows.means.shape[1], _DIRECTIONS)),
+        / _median_of_chance(np.where(several, held - 1, 1) / along),
         slope=np.divide(together, spread, out=np.full(rows.sites, np.nan), where=several),
         precision=np.maximum(spread, 0) / along,
         blur=np.divide(
@@ -409,6 +447,24 @@ def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
             (base[some] - rows.means[some] * counts[some, None]) / rest[some, None]
         ),
     )
+
+
+def _share_along_one(rows: _Rows, sums: _FLOAT, totals: _FLOAT) -> float:
+    """Return the mean squared cosine of what is left of two means without that of their class.
+
+    It is the share of the variance that lies along one direction where one has most of it, as in a
+    table whose columns have different units.
+    """
+    some = np.unique(np.linspace(0, len(rows.site) - 1, _JUDGES).astype(np.int64))
+    some = some[totals[rows.label[some]] > rows.weights[some]]
+    left = rows.means[some] - sums[rows.label[some]] / totals[rows.label[some], None]
+    lengths = np.linalg.norm(left, axis=1)
+    left = left[lengths > 0] / lengths[lengths > 0, None]
+    number = len(left)
+    if number < _FEW_RESIDUALS:
+        return 0.0
+    cosines = np.square(left @ left.T)
+    return float((cosines.sum() - number) / (number * (number - 1)))
 
 
 def _median_of_chance(degrees: _FLOAT) -> _FLOAT:
