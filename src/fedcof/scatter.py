@@ -8,7 +8,7 @@ itself: the server never holds a (dim, dim) matrix for every class.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
@@ -18,6 +18,7 @@ from scipy import linalg
 
 from fedcof.errors import SummaryError
 from fedcof.numerics import GroupSums, add_to_diagonal, rounding, scatter_about_means
+from fedcof.robust import trusted_counts
 from fedcof.summaries import ClassCovariances, ClassMeans, Summary, merge, ordered
 from fedcof.summaries.samples import check_samples
 
@@ -132,8 +133,8 @@ class ClassStatistics:
     ----------
     means : sequence of ndarray of float, each of shape (..., dim)
         Every mean that arrived, mu_kc, num_means in all: the clients' own arrays, not a copy.
-    counts : ndarray of int64, shape (num_means,)
-        The samples behind each, n_kc.
+    counts : ndarray of int64 or float64, shape (num_means,)
+        The samples behind each, n_kc, or for how many it counts.
     class_index : ndarray of int64, shape (num_means,)
         The class of each, as an index into `classes`.
     classes : ndarray, shape (classes,)
@@ -145,21 +146,26 @@ class ClassStatistics:
     """
 
     means: Sequence[NDArray[np.floating[Any]]]
-    counts: NDArray[np.int64]
+    counts: NDArray[Any]
     class_index: NDArray[np.int64]
     classes: NDArray[Any]
     class_counts: NDArray[np.int64]
     client_index: NDArray[np.int64]
 
     @classmethod
-    def of(cls, parts: Sequence[ClassMeans]) -> ClassStatistics:
+    def of(cls, parts: Sequence[ClassMeans], *, robust: bool = False) -> ClassStatistics:
         """Gather the means of the clients.
 
         Parameters
         ----------
         parts : sequence of ClassMeans
             As `ordered` gives them.
+        robust : bool, default False
+            Whether a mean counts for as many samples only as can be believed of it; see
+            `fedcof.robust`.
         """
+        if robust:
+            return cls._trusted(merge(parts))
         parts = one_after_the_other(parts)
         rows = np.concatenate([part.rows_per_client for part in parts])
         return cls.gather(
@@ -168,6 +174,15 @@ class ClassStatistics:
             np.concatenate([part.classes for part in parts]),
             np.repeat(np.arange(len(rows)), rows),
         )
+
+    @classmethod
+    def _trusted(cls, merged: ClassMeans) -> ClassStatistics:
+        statistics = cls.gather([merged.means], merged.counts, merged.classes)
+        client_index = np.repeat(np.arange(len(merged.client_ids)), merged.rows_per_client)
+        counts = trusted_counts(merged.means, merged.counts, statistics.class_index, client_index)
+        totals = np.rint(np.bincount(statistics.class_index, counts)).astype(np.int64)
+        class_counts = np.maximum(statistics.means_per_class, totals)
+        return replace(statistics, counts=counts, class_counts=class_counts)
 
     @classmethod
     def of_samples(cls, features: ArrayLike, labels: ArrayLike) -> ClassStatistics:

@@ -365,7 +365,7 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, s
     summaries = store.summaries()
     if lack := shortage(summaries, settings):
         return None, lack
-    head = sender.method.solve(summaries).with_provenance(sending=sender.settings())
+    head = sender.method.solve(summaries, screened=True).with_provenance(sending=sender.settings())
     head.save(path)
     if store.withdrawn() != withdrawn:  # by another process, in the meantime
         path.unlink(missing_ok=True)

@@ -172,13 +172,15 @@ class Method(ABC, Generic[S]):
         )
         return summary
 
-    def solve(self, summaries: Iterable[Summary]) -> LinearHead:
+    def solve(self, summaries: Iterable[Summary], *, screened: bool = False) -> LinearHead:
         """Return the head.
 
         Parameters
         ----------
         summaries : iterable of summaries
             What the clients sent, in any order.
+        screened : bool, default False
+            Whether somebody has compared them with each other before, so that it is not done here.
 
         Raises
         ------
@@ -194,7 +196,7 @@ class Method(ABC, Generic[S]):
             take as long as solving: call `fedcof.screening.screen`.
         """
         parts = ordered(summaries, cast("type[S]", self.summary_type))
-        for _, odd in screen(parts) if len(parts) <= _SCREENED else ():
+        for _, odd in () if screened or len(parts) > _SCREENED else screen(parts):
             warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
         head = self.fit(self.pool(parts))
         origin = common_origin(parts)

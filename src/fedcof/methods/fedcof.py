@@ -33,6 +33,9 @@ class FedCOF(ClosedForm[ClassMeans]):
         Which scatter goes into G beside ``N mu_g mu_g^T`` and the shrinkage; the paper's ablation.
     means_per_class : int, default 1
         How many means of disjoint random sets a client sends for a class (appendix D).
+    robust : bool, default False
+        Whether class means and scatter are those that no minority of the clients can move far; see
+        `fedcof.robust`.
     form, priors
         As in `ClosedForm`.
 
@@ -61,6 +64,10 @@ class FedCOF(ClosedForm[ClassMeans]):
         1, "Means of disjoint random sets that a client sends for a class.", minimum=1, client=True
     )
 
+    robust: bool = setting(
+        False, "Let no minority of the clients move a class far; see fedcof.robust."
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.form == "lda" and self.scatter != "within":
@@ -75,8 +82,11 @@ class FedCOF(ClosedForm[ClassMeans]):
         """Return how many means of one class a client sent at most."""
         rows = np.concatenate([part.rows_per_client for part in parts])
         labels = np.concatenate([part.classes for part in parts])
-        _, class_index = np.unique(labels, return_inverse=True)
         client_index = np.repeat(np.arange(len(rows)), rows)
+        of_next_client = client_index[1:] > client_index[:-1]
+        if (of_next_client | (labels[1:] > labels[:-1])).all():  # without sorting all rows
+            return {"means_per_class": 1}
+        _, class_index = np.unique(labels, return_inverse=True)
         pairs = client_index * (class_index.max() + 1) + class_index
         return {"means_per_class": int(np.unique(pairs, return_counts=True)[1].max())}
 
@@ -88,7 +98,7 @@ class FedCOF(ClosedForm[ClassMeans]):
         FewMeansWarning
             If no class has two means, as from one client: all that is left is the shrinkage.
         """
-        statistics = ClassStatistics.of(parts)
+        statistics = ClassStatistics.of(parts, robust=self.robust)
         if statistics.means_per_class.max() < 2:
             warnings.warn(
                 "every class has one mean, so no covariance can be estimated and only the "

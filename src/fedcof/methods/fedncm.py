@@ -9,12 +9,19 @@ from typing import ClassVar
 from fedcof.heads import LinearHead, normalize_rows
 from fedcof.methods.base import Method, check_two_classes
 from fedcof.scatter import ClassStatistics
+from fedcof.settings import setting
 from fedcof.summaries import ClassMeans, Summary
 
 
 @dataclass(frozen=True)
 class FedNCM(Method[ClassMeans]):
     """The nearest class mean by inner product: ``W_c = mu_c / |mu_c|``.
+
+    Parameters
+    ----------
+    robust : bool, default False
+        Whether the class means are those that no minority of the clients can move far; see
+        `fedcof.robust`.
 
     Examples
     --------
@@ -28,9 +35,13 @@ class FedNCM(Method[ClassMeans]):
     name: ClassVar[str] = "fedncm"
     summary_type: ClassVar[type[Summary]] = ClassMeans
 
+    robust: bool = setting(
+        False, "Let no minority of the clients move a class far; see fedcof.robust."
+    )
+
     def pool(self, parts: Sequence[ClassMeans]) -> ClassStatistics:
         """Return the class means."""
-        return ClassStatistics.of(parts)
+        return ClassStatistics.of(parts, robust=self.robust)
 
     def fit(self, pooled: ClassStatistics) -> LinearHead:
         """Return the class means at length 1."""

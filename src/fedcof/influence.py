@@ -1,0 +1,131 @@
+"""How much a head owes to each client: what it would be without it.
+
+The head is solved again without a client, whatever the method is. A federation of thousands has too
+many clients for that, so those come first whose share is largest: of the samples of the classes,
+and of the scatter about the class means. What one client claims and how far off it is are both in
+it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.errors import SummaryError
+from fedcof.heads import LinearHead
+from fedcof.methods import Method
+from fedcof.numerics import GroupSums
+from fedcof.summaries import Summary, ordered
+
+MOST = 10
+"""Clients of which it is computed, if nothing else is said: each takes as long as solving."""
+
+
+@dataclass(frozen=True)
+class Influence:
+    """What changes where a client is left out.
+
+    Parameters
+    ----------
+    client_ids : tuple of str
+        The clients behind one summary.
+    shift : float
+        How far the weights move: the root of the mean, over the classes, of the squared distance
+        between the two directions of a class. From 0 to 2; a class that only this client holds
+        counts as 1.
+    changed : float
+        The share of the other clients' samples whose class mean gets another label.
+    """
+
+    client_ids: tuple[str, ...]
+    shift: float
+    changed: float
+
+    def __str__(self) -> str:
+        """Return the client, and the two numbers in words."""
+        names = ", ".join(map(repr, self.client_ids[:3]))
+        return (
+            f"client {names}: without it the weights move by {self.shift:.2g}, and "
+            f"{self.changed:.1%} of the others' samples, by their class means, get another label"
+        )
+
+
+def influences(
+    method: Method[Any], summaries: Iterable[Summary], *, most: int = MOST
+) -> list[Influence]:
+    """Return the influence of the clients on the head, the largest first.
+
+    Parameters
+    ----------
+    method : Method
+    summaries : iterable of summaries
+        What the clients sent; one that holds several clients is left out as a whole.
+    most : int
+        Of how many, those with the largest share of samples and scatter.
+
+    Raises
+    ------
+    SummaryError
+        As `Method.solve`.
+    """
+    parts = ordered(summaries, method.summary_type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told where the head is made
+        whole = method.fit(method.pool(parts))
+        found = [
+            _influence(method, parts, k, whole)
+            for k in np.argsort(-_shares(parts), kind="stable")[:most].tolist()
+        ]
+    return sorted(found, key=lambda one: (-one.shift, one.client_ids))
+
+
+def _influence(
+    method: Method[Any], parts: Sequence[Summary], left_out: int, whole: LinearHead
+) -> Influence:
+    others = [part for k, part in enumerate(parts) if k != left_out]
+    names = parts[left_out].client_ids
+    try:
+        without = method.fit(method.pool(others))
+    except SummaryError:  # there is no head without it
+        return Influence(names, 1.0, 1.0)
+    _, here, there = np.intersect1d(whole.classes, without.classes, return_indices=True)
+    squares = np.ones(len(whole.classes))
+    moved = _directions(whole.weight[here]) - _directions(without.weight[there])
+    squares[here] = np.square(moved).sum(axis=1)
+    return Influence(names, float(np.sqrt(squares.mean())), _changed(others, whole, without))
+
+
+def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(weight, axis=1, keepdims=True)
+    return np.asarray(weight / np.where(lengths > 0, lengths, 1))
+
+
+def _changed(others: Sequence[Summary], whole: LinearHead, without: LinearHead) -> float:
+    changed = total = 0.0
+    for part in others:
+        means = part.row_means
+        if means is not None:
+            differ = whole.predict(means) != without.predict(means)
+            changed += float(part.counts[differ].sum())
+            total += float(part.counts.sum())
+    return changed / total if total else 0.0
+
+
+def _shares(parts: Sequence[Summary]) -> NDArray[np.float64]:
+    """Return each summary's shares: of a class's samples, of all samples, of the means' scatter."""
+    sites = np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts])
+    counts = np.concatenate([part.counts for part in parts]).astype(np.float64)
+    classes, index = np.unique(np.concatenate([p.classes for p in parts]), return_inverse=True)
+    share = counts / np.bincount(index, counts)[index] / len(classes) + counts / counts.sum()
+    means = [part.row_means for part in parts]
+    if all(array is not None for array in means):
+        rows = np.concatenate([array for array in means if array is not None])
+        centres = GroupSums.of([rows], index, len(classes), counts).means
+        scatter = counts * np.square(rows - centres[index]).sum(axis=1)
+        share = share + scatter / max(float(scatter.sum()), np.finfo(np.float64).tiny)
+    return np.bincount(sites, share, len(parts))
