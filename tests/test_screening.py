@@ -171,3 +171,43 @@ def test_the_page_on_odd_sites_has_the_numbers_of_the_module():
         cells = tuple(re.split(r" {2,}", line.strip()))[-2:]
         if re.fullmatch(r"[\d.]+|not seen|(scale|classes|shift|place) [\d.]+", cells[0]):
             assert cells in page
+
+
+def test_a_site_that_claims_most_of_all_samples_is_no_reference_for_the_others():
+    rng = np.random.default_rng(0)
+    mirrored = federation([60] * 30)
+    centre = np.mean([part.means.mean(axis=0) for part in mirrored], axis=0)
+    lie = mirrored[2]
+    means = 2 * centre - np.mean([part.means for part in mirrored], axis=0)
+    means += 0.01 * rng.normal(size=means.shape)
+    mirrored[2] = replace(lie, means=means, counts=np.full(CLASSES, 60 * 30 * 20 // CLASSES))
+    assert {place for place, odd in screen(mirrored) if odd.refused} == {2}
+
+
+@pytest.mark.parametrize(("samples", "refused"), [(200, False), (30_000, True)])
+def test_far_more_samples_than_the_usual_site_has_are_odd(samples, refused):
+    parts = federation([60] * 6)
+    parts[2] = replace(parts[2], counts=parts[2].counts * samples)
+    assert (2, "samples", refused) in found(parts)
+
+
+def test_of_two_sites_neither_has_too_many_samples():
+    first, second = federation([60] * 2)
+    assert screen([first, replace(second, counts=second.counts * 10**6)]) == []
+
+
+def test_a_table_whose_variance_lies_along_one_column_is_hardly_ever_refused():
+    # As of wine, whose proline has far the largest deviation. With the share of the variance along
+    # one direction fixed at a fifth, 15 of these 40 were refused.
+    refused = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        unit = np.array([300.0, 3, 1, 1, 1, 1])
+        centres = unit * rng.normal(size=(3, 6))
+        parts = []
+        for site in range(20):
+            labels = rng.choice(3, size=rng.integers(2, 12), p=rng.dirichlet([0.5] * 3))
+            features = 700 + centres[labels] + unit * rng.normal(size=(len(labels), 6))
+            parts.append(FedNCM().summarize(features, labels, client_id=f"{site:02}"))
+        refused += any(odd.refused for _, odd in screen(parts))
+    assert refused <= 6

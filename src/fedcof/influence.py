@@ -9,7 +9,7 @@ it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,10 @@ from fedcof.summaries import Summary, ordered
 
 MOST = 10
 """Clients of which it is computed, if nothing else is said: each takes as long as solving."""
+
+
+_LEAST = 2
+"""Of so many clients each has half of the head."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,37 @@ def influences(
     return sorted(found, key=lambda one: (-one.shift, one.client_ids))
 
 
+def too_influential(
+    method: Method[Any], summaries: Iterable[Summary], most: float, accepted: Collection[str] = ()
+) -> list[Influence]:
+    """Return the clients to leave out so that none moves the weights by more than `most`.
+
+    The one that moves them most goes first, and the others are weighed again without it, for as
+    long as three are left.
+
+    Parameters
+    ----------
+    method, summaries
+        As `influences` takes them.
+    most : float
+        From 0 to 2.
+    accepted : collection of str, default ()
+        Clients that stay whatever they move.
+    """
+    parts, found = ordered(summaries, method.summary_type), list[Influence]()
+    while len(parts) > _LEAST:
+        larger = [
+            one
+            for one in influences(method, parts)
+            if one.shift > most and not set(accepted) & set(one.client_ids)
+        ]
+        if not larger:
+            break
+        found.append(larger[0])
+        parts = [part for part in parts if part.client_ids != larger[0].client_ids]
+    return found
+
+
 def _influence(
     method: Method[Any], parts: Sequence[Summary], left_out: int, whole: LinearHead
 ) -> Influence:
@@ -128,4 +163,4 @@ def _shares(parts: Sequence[Summary]) -> NDArray[np.float64]:
         centres = GroupSums.of([rows], index, len(classes), counts).means
         scatter = counts * np.square(rows - centres[index]).sum(axis=1)
         share = share + scatter / max(float(scatter.sum()), np.finfo(np.float64).tiny)
-    return np.bincount(sites, share, len(parts))
+    return np.asarray(np.bincount(sites, share, len(parts)), dtype=np.float64)

@@ -95,11 +95,12 @@ def geometric_medians(
     centres = np.stack(
         [np.median(means[rows], axis=0) for rows in np.split(order, starts[1:])]
     ).astype(np.float64)
+    rounding = 1e-9 * float(np.abs(means).max()) or 1.0
     for _ in range(_STEPS):
         distance = np.linalg.norm(means - centres[class_index], axis=1)
         # A mean at the centre itself would weigh without end.
-        near = 1e-3 * np.median(distance)
-        pull = weights / np.maximum(distance, max(near, np.finfo(np.float64).tiny))
+        near = max(1e-3 * float(np.median(distance)), rounding)
+        pull = weights / np.maximum(distance, near)
         moved = GroupSums.of([means], class_index, len(centres), pull).means
         done = np.abs(moved - centres).max() <= 1e-6 * np.abs(centres).max()
         centres = moved

@@ -8,7 +8,7 @@ itself: the server never holds a (dim, dim) matrix for every class.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
@@ -164,25 +164,22 @@ class ClassStatistics:
             Whether a mean counts for as many samples only as can be believed of it; see
             `fedcof.robust`.
         """
-        if robust:
-            return cls._trusted(merge(parts))
         parts = one_after_the_other(parts)
         rows = np.concatenate([part.rows_per_client for part in parts])
-        return cls.gather(
+        statistics = cls.gather(
             [part.means for part in parts],
             np.concatenate([part.counts for part in parts]),
             np.concatenate([part.classes for part in parts]),
             np.repeat(np.arange(len(rows)), rows),
         )
+        return statistics.trusted() if robust else statistics
 
-    @classmethod
-    def _trusted(cls, merged: ClassMeans) -> ClassStatistics:
-        statistics = cls.gather([merged.means], merged.counts, merged.classes)
-        client_index = np.repeat(np.arange(len(merged.client_ids)), merged.rows_per_client)
-        counts = trusted_counts(merged.means, merged.counts, statistics.class_index, client_index)
-        totals = np.rint(np.bincount(statistics.class_index, counts)).astype(np.int64)
-        class_counts = np.maximum(statistics.means_per_class, totals)
-        return replace(statistics, counts=counts, class_counts=class_counts)
+    def trusted(self) -> ClassStatistics:
+        """Return the same means with the samples for which each can be believed to count."""
+        means = np.concatenate(self.means)
+        counts = trusted_counts(means, self.counts, self.class_index, self.client_index)
+        labels = self.classes[self.class_index]
+        return self.gather([means], counts, labels, self.client_index)
 
     @classmethod
     def of_samples(cls, features: ArrayLike, labels: ArrayLike) -> ClassStatistics:
@@ -200,14 +197,15 @@ class ClassStatistics:
     def gather(
         cls,
         means: Sequence[NDArray[np.floating[Any]]],
-        counts: NDArray[np.int64],
+        counts: NDArray[Any],
         labels: NDArray[Any],
         client_index: NDArray[np.int64] | None = None,
     ) -> ClassStatistics:
         """Gather means with samples, class and client of each; without clients, one a mean."""
         classes, class_index = np.unique(labels, return_inverse=True)
         class_counts = np.zeros(len(classes), dtype=np.int64)
-        np.add.at(class_counts, class_index, counts)
+        np.add.at(class_counts, class_index, np.rint(counts).astype(np.int64))
+        class_counts = np.maximum(class_counts, np.bincount(class_index))  # of trusted counts
         if client_index is None:
             client_index = np.arange(len(counts))
         return cls(means, counts, class_index, classes, class_counts, client_index)
@@ -239,7 +237,7 @@ class ClassStatistics:
         pairs, pair_index = np.unique(
             self.client_index * len(self.classes) + self.class_index, return_inverse=True
         )
-        counts = np.zeros(len(pairs), dtype=np.int64)
+        counts = np.zeros(len(pairs), dtype=self.counts.dtype)
         np.add.at(counts, pair_index, self.counts)
         joined, scatter = scatter_about_means(self.means, self.counts, pair_index, len(pairs))
         clients, classes = np.divmod(pairs, len(self.classes))

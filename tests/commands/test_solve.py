@@ -251,3 +251,16 @@ def test_of_files_that_do_not_go_together_none_is_chosen_by_its_place(tmp_path):
     assert result.exit_code == 1
     assert "No majority of the files goes together" in result.output
     assert not (tmp_path / "head.safetensors").exists()
+
+
+def test_a_client_that_moves_the_head_too_far_is_set_aside(sites, tmp_path):
+    folder = sites(3.0)
+    plain = run("solve", folder, "--out", tmp_path / "1", "--max-influence", 2, "--json")
+    first = json.loads(plain.stdout)["influence"][0]
+    assert first["client_ids"] == ["c"]
+    most = first["shift"] - 1e-6
+    weighed = run("solve", folder, "--out", tmp_path / "2", "--max-influence", most, "--json")
+    assert weighed.exit_code == 3
+    document = json.loads(weighed.stdout)
+    assert "c.summary" in document["set_aside"][0]["file"]
+    assert max(one["shift"] for one in document["influence"]) <= most

@@ -832,3 +832,22 @@ def test_count_above_what_its_supernode_announced_is_refused(clients, expected, 
     assert set(report.refused) == {"c001"}
     assert "announced 9" in report.refused["c001"]
     assert head_bytes(tmp_path) == expected(without(clients, "c001"), tmp_path)
+
+
+def test_who_moves_the_head_most_is_in_the_report_the_largest_first(clients, tmp_path):
+    name = "c001"
+    clients[name] = (-2 * clients[name][0], clients[name][1])
+    _, report = run(GridDouble(one_each(clients)), tmp_path, plan=Plan(timeout=60, accept=name))
+    assert next(iter(report.influence)) == name
+    shifts = [shift for shift, _ in report.influence.values()]
+    assert shifts == sorted(shifts, reverse=True)
+
+
+def test_who_moves_the_head_too_far_is_set_aside(clients, expected, tmp_path):
+    clients["c001"] = (3 * clients["c001"][0], clients["c001"][1])
+    grid = GridDouble(one_each(clients))
+    _, report = run(grid, tmp_path, plan=Plan(timeout=60, accept="c001"))
+    name, shift = next((name, shift) for name, (shift, _) in report.influence.items())
+    _, report = run(grid, tmp_path, plan=Plan(timeout=60, max_influence=shift - 1e-6))
+    assert f"max-influence is {shift - 1e-6:g}" in report.misfit[name]
+    assert head_bytes(tmp_path) == expected(without(clients, *report.misfit), tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,9 +28,11 @@ from fedcof.commands.shared import (
     say,
 )
 from fedcof.commands.withdraw import withdrawn
-from fedcof.errors import OddSiteWarning, SummaryError, reason_of
+from fedcof.errors import SummaryError, reason_of
 
 if TYPE_CHECKING:
+    from fedcof.influence import Influence
+    from fedcof.methods import Method
     from fedcof.screening import OddSite
     from fedcof.summaries import Summary
 
@@ -72,6 +73,14 @@ def solve(
             "own as far as it has samples.",
         ),
     ] = None,
+    max_influence: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=2,
+            help="Set aside clients that move the weights by more than this, from 0 to 2; 0: none.",
+        ),
+    ] = 0.0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a file that would be set aside.")
     ] = False,
@@ -87,16 +96,16 @@ def solve(
         chosen = method_with(method, hyperparameters)
         arrived = collect(sources, chosen.summary_type)
         arrived.screen(accept or ())
+        if max_influence:
+            arrived.weigh(chosen, max_influence, accept or ())
         for line in arrived.lines():
             note(line)
         if not arrived.summaries:
             raise ValueError("no head is made: no file holds a summary that this method takes")
         if strict and arrived.set_aside:
             raise ValueError("no head is made, as --strict asks: something would be set aside")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OddSiteWarning)  # told above
-            head = chosen.solve(arrived.summaries.values())
-            own = {} if per_site is None else site_heads(chosen, arrived.summaries.values())
+        head = chosen.solve(arrived.summaries.values(), screened=True)
+        own = {} if per_site is None else site_heads(chosen, arrived.summaries.values())
         write_new(out / HEAD, head.to_bytes(), replace=force)
         if per_site is not None:
             for client, name in file_names(own, SITE_HEAD).items():
@@ -111,6 +120,7 @@ def solve(
                 {"file": path, "reason": reason} for path, reason in arrived.set_aside.items()
             ],
             "odd": arrived.odd,
+            "influence": arrived.influence,
         }
         print_table(
             [_shown(row, head.classes.tolist()) for row in rows[:_LONGEST]],
@@ -142,11 +152,14 @@ class Arrived:
         The other files, with the reason.
     odd : list of OddSite
         What is odd about those that are taken.
+    influence : list of Influence
+        Who of those that are taken moves the head most, where it was asked.
     """
 
     summaries: dict[Path, Summary] = field(default_factory=dict)
     set_aside: dict[Path, str] = field(default_factory=dict)
     odd: list[OddSite] = field(default_factory=list)
+    influence: list[Influence] = field(default_factory=list)
 
     def screen(self, accepted: Sequence[str]) -> None:
         """Set aside what does not fit the others, unless it is accepted.
@@ -184,6 +197,20 @@ class Arrived:
                 f"no head is made: {reasons}. Give --accept CLIENT to take one as it is"
             )
         self._set_aside(refused, "; --accept takes it as it is")
+
+    def weigh(self, method: Method[Any], most: float, accepted: Sequence[str]) -> None:
+        """Set aside who moves the weights by more than `most`, unless it is accepted."""
+        from fedcof.influence import influences, too_influential
+
+        paths = {summary.client_ids: path for path, summary in self.summaries.items()}
+        self._set_aside(
+            {
+                paths[one.client_ids]: f"{one}, more than --max-influence {most:g}"
+                for one in too_influential(method, self.summaries.values(), most, accepted)
+            },
+            "; --accept takes it as it is",
+        )
+        self.influence = influences(method, self.summaries.values())
 
     def _set_aside(self, reasons: dict[Path, str], remedy: str = "") -> None:
         for path, reason in reasons.items():

@@ -31,6 +31,12 @@ class Plan:
     max_clients: int = setting(1_000_000, "Clients of the federation.", minimum=1)
     max_classes: int = setting(100_000, "Classes of the federation.", minimum=1)
     max_samples: int = setting(0, "Samples that one client may claim; 0: any number.", minimum=0)
+    max_influence: float = setting(
+        0.0,
+        "By how much one client may move the weights of the head, from 0 to 2; 0: by any amount.",
+        minimum=0,
+        maximum=2,
+    )
     roster: str = setting(
         "",
         "File of lines CLIENT, KEY: who may answer for whom. Without it a client belongs to the "

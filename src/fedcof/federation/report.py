@@ -47,6 +47,9 @@ class CollectionReport:
         Those whom their own head has not reached, with the reason, where heads of sites are made.
     shared : set of str
         Those that several SuperNodes hold. One of them is asked.
+    influence : dict of str to list of float
+        Those that move the head most: by how much the weights move without them, and the share of
+        the others' samples that then get another label; see `fedcof.influence`.
     claimed : dict of str to str
         Those that a SuperNode of another key than their own has named, with the reason. It is not
         asked.
@@ -70,6 +73,7 @@ class CollectionReport:
     withdrawn: set[str] = field(default_factory=set)
     undelivered: dict[str, str] = field(default_factory=dict)
     shared: set[str] = field(default_factory=set)
+    influence: dict[str, list[float]] = field(default_factory=dict)
     claimed: dict[str, str] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
     wire_bytes: int = 0

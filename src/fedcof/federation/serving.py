@@ -31,6 +31,7 @@ from fedcof.federation.store import SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.files import file_names
 from fedcof.heads import LinearHead
+from fedcof.influence import influences, too_influential
 from fedcof.methods import METHODS, get_method
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
 from fedcof.site_heads import site_heads
@@ -249,6 +250,10 @@ def serve(
             _tell(watch, report)
             report.save(folder / REPORT)
             head, lack = solve(store, settings)
+            report.misfit, report.odd = store.misfits(), store.odd()
+        if head is not None:
+            report.influence = _influence(watch, store, settings)
+            report.save(folder / REPORT)
         nodes = {} if head is None else collector.roster(online)
         left_out = report.refused.keys() | report.misfit.keys()
         nodes = {name: node_id for name, node_id in nodes.items() if name not in left_out}
@@ -362,6 +367,8 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, s
     """
     sender, path = settings.job.sender, settings.run_folder / HEAD
     withdrawn = store.withdrawn()
+    if settings.plan.max_influence:
+        store.set_aside(_too_influential(store, settings))
     summaries = store.summaries()
     if lack := shortage(summaries, settings):
         return None, lack
@@ -371,6 +378,24 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, s
         path.unlink(missing_ok=True)
         return solve(store, settings)
     return head, ""
+
+
+def _too_influential(store: SummaryStore, settings: Settings) -> dict[str, str]:
+    """Return the clients that move the head more than one may, with the reason."""
+    summaries, most = store.summaries(), settings.plan.max_influence
+    if shortage(summaries, settings):
+        return {}
+    accepted = split_names(settings.plan.accept)
+    found = too_influential(settings.job.sender.method, summaries, most, accepted)
+    return {one.client_ids[0]: f"{one} (max-influence is {most:g})" for one in found}
+
+
+def _influence(watch: Watch, store: SummaryStore, settings: Settings) -> dict[str, list[float]]:
+    """Return who moves the head most, the largest first, and name the first."""
+    found = influences(settings.job.sender.method, store.summaries())
+    for one in found[:1]:
+        watch.tell(f"most influence: {one}", event="influence", client=one.client_ids[0])
+    return {one.client_ids[0]: [one.shift, one.changed] for one in found}
 
 
 @contextmanager

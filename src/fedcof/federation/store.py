@@ -214,6 +214,11 @@ class SummaryStore:
         """
         return self._screened()[0]
 
+    def set_aside(self, reasons: Mapping[str, str]) -> None:
+        """Leave some more clients out, with the reason, until a summary comes or goes."""
+        refused, odd = self._screened()
+        self._judged = {**refused, **reasons}, {k: v for k, v in odd.items() if k not in reasons}
+
     def odd(self) -> dict[str, str]:
         """Return the clients that count though they are odd beside the others, with the reason."""
         return self._screened()[1]

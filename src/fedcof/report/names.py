@@ -47,6 +47,8 @@ COLUMN_TITLES = {
     "alpha": "α",
     "noise": "noise",
     "epsilon": "ε",
+    "lie": "lie",
+    "defence": "defence",
     "method": "method",
 }
 """The columns of a setting, in the order in which they are shown."""
@@ -56,6 +58,7 @@ AXIS_TITLES = {
     "shrinkage": "shrinkage γ",
     "epsilon": "noise parameter ε",
     "means_per_class": "means a client",
+    "hostile": "share of clients that lie",
 }
 """Settings on the axis of a figure, or at the head of a grid."""
 _SYMBOLS = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε", "ridge": "λ"}
