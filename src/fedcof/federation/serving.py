@@ -257,7 +257,6 @@ def serve(
         nodes = {} if head is None else collector.roster(online)
         left_out = report.refused.keys() | report.misfit.keys()
         nodes = {name: node_id for name, node_id in nodes.items() if name not in left_out}
-        nodes = {client_id: nodes[client_id] for client_id in nodes.keys() - left_out}
         if head is not None and settings.site_heads:
             own = write_site_heads(store, settings)
             clock.pop("watch"), clock.pop("advance", None)
