@@ -121,7 +121,7 @@ def test_a_fault_of_fedcof_is_one_line_and_its_traceback_a_file(serve, tmp_path,
 def test_lines_of_the_log_are_json_where_that_is_asked_for(serve, tmp_path):
     events = [json.loads(line) for line in serve(**{"log-json": True})]
     names = [event["event"] for event in events]
-    assert names[-3:] == ["round", "head", "end"]
+    assert names[-4:] == ["round", "influence", "head", "end"]
     assert events[-1]["set_aside"] == 0
     assert events[-3]["answered"] == 6
     with pytest.raises(TooFewClientsError):
