@@ -123,7 +123,7 @@ def test_lines_of_the_log_are_json_where_that_is_asked_for(serve, tmp_path):
     names = [event["event"] for event in events]
     assert names[-4:] == ["round", "influence", "head", "end"]
     assert events[-1]["set_aside"] == 0
-    assert events[-3]["answered"] == 6
+    assert events[-4]["answered"] == 6
     with pytest.raises(TooFewClientsError):
         serve(**{"log-json": True, "min-clients": 7, "timeout": 0.5})
     assert json.loads(serve.told[-1])["event"] == "error"
