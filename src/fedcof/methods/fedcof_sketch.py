@@ -100,9 +100,9 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         To how many random ReLU features all clients lift theirs, 0 for none. "auto" is 4 or 8 times
         their length where it pays; that is planned where the clients are known beforehand, and
         nothing is lifted where they are not. See `fedcof.methods.spending.plan_lift`.
-    shrinkage_relative : float, default 0.03
+    shrinkage_relative : float, default 0.2
         What is added to the diagonal of the covariance, as a multiple of its trace over d.
-    rho : float, default 0.2
+    rho : float, default 0.5
         The share of what is left that is spread evenly over all directions; the other share has the
         estimated shape.
     form : {"regression", "lda"}, default "lda"
@@ -150,10 +150,10 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         minimum=0,
     )
     shrinkage_relative: float = setting(
-        0.03, "Added to the diagonal of the covariance, of its trace over d.", minimum=0
+        0.2, "Added to the diagonal of the covariance, of its trace over d.", minimum=0
     )
     rho: float = setting(
-        0.2, "Share of the unknown scatter that is spread evenly.", minimum=0, maximum=1
+        0.5, "Share of the unknown scatter that is spread evenly.", minimum=0, maximum=1
     )
     form: Form = setting("lda", "lda, whose scores are log posteriors, or the paper's regression.")
     priors: str = setting(
