@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedcof.report.styles import METHOD_COLORS, Style, series_styles
 
@@ -25,6 +25,8 @@ ON_THE_WIRE = "on the wire, all clients (MB, log)"
 
 _SIZE = (4.6, 3.5)
 _PANEL, _LEGEND_HEIGHT = (4.6, 3.6), 2.0
+_FEW_DECADES = 100
+"""A log axis of less than two decades has a number at 2 and 5 of each."""
 _DOT_SIZES = 10
 _NAMED_CLASSES, _LETTERS_ACROSS = 20, 48
 _MARKS_ON_A_LINE = 12
@@ -347,6 +349,9 @@ def _hollow(axes: Axes, x: Sequence[float], y: Sequence[float], *, style: Style)
 
 def _log_of_megabytes(axes: Axes) -> None:
     axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    if high < _FEW_DECADES * low:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(SENT)
