@@ -87,6 +87,19 @@ def test_a_full_disk_ends_the_run_with_one_line_that_says_how_to_go_on(
     assert serve(grid)[-1] == "done, every client counts"
 
 
+def test_a_run_folder_that_has_become_read_only_is_one_line(serve, monkeypatch):
+    transaction = SummaryStore._transaction
+
+    def read_only(store):
+        store._database.execute("PRAGMA query_only = ON")
+        return transaction(store)
+
+    monkeypatch.setattr(SummaryStore, "_transaction", read_only)
+    with pytest.raises(RunFolderError, match="attempt to write a readonly database"):
+        serve()
+    assert len([line for line in serve.told if line.startswith("error:")]) == 1
+
+
 def test_a_head_that_cannot_be_written_is_no_traceback(serve, tmp_path, monkeypatch):
     def fail(self, path):
         raise OSError(28, "No space left on device", str(path))

@@ -6,9 +6,10 @@ pytest.importorskip("flwr")
 pytest.importorskip("torch")
 
 import json
+import time
 
 import numpy as np
-from deploy_loopback import node_key
+from deploy_loopback import HOST, node_key
 from gated_sites import CLIENTS, pictures_of
 from sites_on_loopback import fedcof_run
 
@@ -16,6 +17,7 @@ from fedcof import LinearHead
 from fedcof.backbones.torch_backbone import network
 from fedcof.data import ImageSet, Partition
 from fedcof.experiments.training import on_images
+from fedcof.federation.preflight import superlink_faults
 from fedcof.federation.status import read_status
 from fedcof.training import TrainingSettings, load_history
 from fedcof.training.trained import TrainedModel
@@ -66,8 +68,16 @@ def test_a_run_is_started_and_waited_for_and_a_dry_run_before_it(deployment, tmp
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[-1]["event"] == "end"
     assert read_status(tmp_path / "run").answered == 6
-    again = fedcof_run(deployment, settings)
-    assert "all 6 clients are there from before" in again.stdout
+
+
+@pytest.mark.parametrize(("ahead", "words"), [(0, ""), (3600, "ahead of"), (-3600, "behind")])
+def test_a_site_with_another_clock_than_the_superlink_is_told(deployment, ahead, words):
+    faults = superlink_faults(
+        f"{HOST}:{deployment.port}",
+        deployment.folder / "server.crt",
+        now=lambda: time.time() + ahead,
+    )
+    assert [words in fault for fault in faults] == [True] * bool(words)
 
 
 def test_supernode_whose_key_is_not_registered_is_refused(deployment):

@@ -243,8 +243,9 @@ def serve(
             watch.tell(line, event="withdrawn")
         most = settings.plan.max_samples
         admission = Admission(sender.method, settings.classes, most, sender.transform)
-        clock["watch"] = watch
-        collector = Collector(grid, store, settings.job, admission, settings.plan, **clock)
+        collector = Collector(
+            grid, store, settings.job, admission, settings.plan, watch=watch, **clock
+        )
         for report in collector.rounds():
             watch.show(**collector.counts())
             _tell(watch, report)
