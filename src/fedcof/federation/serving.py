@@ -260,7 +260,7 @@ def serve(
         nodes = {name: node_id for name, node_id in nodes.items() if name not in left_out}
         if head is not None and settings.site_heads:
             own = write_site_heads(store, settings)
-            clock.pop("watch"), clock.pop("advance", None)
+            clock.pop("advance", None)
             report.undelivered = deliver(grid, settings.job, own, nodes, settings.plan, **clock)
             report.save(folder / REPORT)
             reached = len(own) - len(report.undelivered)

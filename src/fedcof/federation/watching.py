@@ -114,6 +114,7 @@ class RunWatch(Watch):
         """Print a line, as a JSON object where that is asked for."""
         if not text and not self._settings.log_json:
             return  # it is for programs alone
+        self.show(message=text or self.status.message)
         if self._settings.log_json:
             text = as_json(text, event=event, **fields)
         self._write(text)
