@@ -66,6 +66,10 @@ CODES = {
         "labels that are missing, or not one for each sample",
         f"the site looks at its data; {_SITE_LOG}",
     ),
+    "means": Code(
+        "another number of means of a class than the method needs",
+        "the server takes the `means-per-class` that the method asks for",
+    ),
     "no-backbone": Code(
         "images, and the run names no backbone", 'name one: `backbone="squeezenet1.1"`'
     ),
