@@ -29,6 +29,8 @@ def write_run(folder, clients=5):
             store.add(f"north {i}", summary, summary.to_bytes())
             report.answered.add(f"north {i}")
     report.asked = report.answered | report.refused.keys() | report.missing.keys()
+    report.influence = {"north 3": [0.75, 0.004], "north 1": [0.5, 0.0]}
+    report.claimed = {"north 2": "SuperNode 9 may not answer for it: it has another key"}
     report.odd = {"north 0": "labels 2: as if its classes were permuted"}
     report.save(folder / REPORT)
     Status(

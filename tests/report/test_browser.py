@@ -88,7 +88,7 @@ def test_page_of_a_run_shows_its_tables_and_does_not_scroll_sideways(run_page, w
     dom = chromium(tmp_path / "profile", "--dump-dom", probe.as_uri())
     found = dict(re.findall(r"(overflow|figures|tables)=(-?\d+)", dom.split("<output>")[1]))
     assert (found["overflow"], found["figures"]) == ("0", "2")
-    assert int(found["tables"]) == 7
+    assert int(found["tables"]) == 8
 
 
 @pytest.mark.parametrize("width", [360, 1280])

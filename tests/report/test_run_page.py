@@ -28,8 +28,16 @@ def test_page_says_what_became_of_everybody(folder):
         "84.0%",
         "90.0%",
         "12,345",
+        "SuperNode 9 may not answer for it",
+        "0.75",
     ):
         assert text in page
+
+
+def test_clients_with_the_most_influence_come_first(folder):
+    [table] = [part for part in gather_run(folder).parts if part.anchor == "table"]
+    assert [row["client"] for row in table.rows[:3]] == ["north 3", "north 1", "north 0"]
+    assert table.rows[0]["others' labels"] == "0.4%"
 
 
 def test_what_others_wrote_is_text_on_the_page(folder):

@@ -67,8 +67,8 @@ CODES = {
         f"the site looks at its data; {_SITE_LOG}",
     ),
     "means": Code(
-        "another number of means of a class than the method needs",
-        "the server takes the `means-per-class` that the method asks for",
+        "no client with two means of a class, which the method needs",
+        "take a larger `means-per-class`, or the method fedcof",
     ),
     "no-backbone": Code(
         "images, and the run names no backbone", 'name one: `backbone="squeezenet1.1"`'

@@ -108,7 +108,7 @@ def _parts(run: RunReport) -> Iterator[Part]:
     yield Part("clients", "Clients", _counts(run), frozenset({"number"}), drawings=_timeline(run))
     rows = _clients(run)
     note = f"The first {_MOST_ROWS:,} of {len(rows):,}." if len(rows) > _MOST_ROWS else ""
-    numbers = {"samples", "classes", "largest number", "influence"}
+    numbers = {"samples", "classes", "largest number", "weights move by", "others' labels"}
     drawn = _by_classes(run)
     yield Part("table", "Every client", rows[:_MOST_ROWS], frozenset(numbers), note, drawn)
     yield Part(
@@ -117,6 +117,8 @@ def _parts(run: RunReport) -> Iterator[Part]:
         _set_aside(run.report)[:_MOST_ROWS],
         note="They do not count in the head.",
     )
+    claimed = _reasons(run.report.claimed, "why")[:_MOST_ROWS]
+    yield Part("claimed", "Claimed by another SuperNode", claimed)
     yield Part("odd", "Odd, but they count", _reasons(run.report.odd, "why")[:_MOST_ROWS])
     yield Part("classes", "Classes", _classes(run), frozenset({"clients", "samples"}))
     nodes = {str(node): reason for node, reason in run.report.nodes.items()}
@@ -180,9 +182,9 @@ def _by_classes(run: RunReport) -> list[Drawing]:
 
 def _clients(run: RunReport) -> list[Row]:
     """Return a line for every client that counts, those with the most influence first."""
-    influence: Mapping[str, Any] = getattr(run.report, "influence", {})
+    influence = run.report.influence
     rows = []
-    for name, kept in sorted(run.summaries.items(), key=lambda item: -_weight(influence, item[0])):
+    for name, kept in sorted(run.summaries.items(), key=lambda item: _order(influence, item[0])):
         row = {
             "client": name,
             "samples": f"{kept.total:,}",
@@ -191,14 +193,15 @@ def _clients(run: RunReport) -> list[Row]:
             "holds": ", ".join(f"{label}: {n:,}" for label, n in _largest(kept.counts_by_class)),
         }
         if influence:
-            row["influence"] = f"{_weight(influence, name):.3g}"
+            shift, flipped = influence.get(name, (math.nan, math.nan))
+            row["weights move by"] = "" if math.isnan(shift) else f"{shift:.3g}"
+            row["others' labels"] = "" if math.isnan(flipped) else f"{flipped:.1%}"
         rows.append(row)
     return rows
 
 
-def _weight(influence: Mapping[str, Any], name: str) -> float:
-    value = influence.get(name, 0.0)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+def _order(influence: Mapping[str, Sequence[float]], name: str) -> tuple[float, str]:
+    return (-influence[name][0] if name in influence else math.inf, name)
 
 
 def _largest(counts: Mapping[Any, int], most: int = 4) -> list[tuple[str, int]]:
