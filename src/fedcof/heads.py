@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,9 @@ class Provenance:
     method : str
         The method's name.
     hyperparameters : mapping of str to number or str
-        Its settings.
+        Its settings, as numbers where they were chosen.
+    automatic : sequence of str
+        The names of those that were chosen from the summaries.
     clients, samples : int
         How many there were.
     formula_bytes : int
@@ -173,6 +175,7 @@ class Provenance:
     iterations: int = 0
     origin: Mapping[str, str] = field(default_factory=dict)
     sending: Mapping[str, Any] = field(default_factory=dict)
+    automatic: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,6 +63,12 @@ class Scatter:
         """B, the sum of the features of every class, shape (classes, dim)."""
         return self.class_counts[:, None] * self.class_means
 
+    @property
+    def mean_variance(self) -> float:
+        """The trace of the covariance within the classes over d: a relative shrinkage's unit."""
+        freedom = max(1, self.total - len(self.classes))
+        return float(np.trace(self.within_scatter) / len(self.within_scatter) / freedom)
+
     def within(self, shrinkage: float) -> NDArray[np.float64]:
         """Return G_with, `shrinkage` on the diagonal of every Sigma_c (eq. classifier-init)."""
         return add_to_diagonal(self.within_scatter.copy(), self._diagonal(shrinkage))
