@@ -139,10 +139,10 @@ def main() -> None:
         repeats, lambda: method.solve(summaries), lambda: floor(means, sums)
     )
     start = time.perf_counter()
-    expected = plain(summaries, method.shrinkage, as_written)
+    expected = plain(summaries, method.gamma, as_written)
     plain_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    plain(summaries, method.shrinkage, as_a_product)
+    plain(summaries, method.gamma, as_a_product)
     product_seconds = time.perf_counter() - start
     weight = method.solve(summaries).weight
     error = float(np.linalg.norm(weight - expected) / np.linalg.norm(expected))

@@ -138,8 +138,6 @@ class HeldOutMeans:
         The class of each.
     counts : ndarray of int64, shape (rows,)
         The samples behind each, n.
-    weights : ndarray of float64, shape (rows,)
-        How often the estimated scatter holds ``e e^T``.
     shares : ndarray of float64, shape (rows,)
         What each counts in an average, so that a class counts by its samples; they sum to 1.
     """
@@ -149,7 +147,6 @@ class HeldOutMeans:
     deviations: NDArray[np.float64]
     class_index: NDArray[np.int64]
     counts: NDArray[np.int64]
-    weights: NDArray[np.float64]
     shares: NDArray[np.float64]
 
     @classmethod
@@ -170,7 +167,6 @@ class HeldOutMeans:
             deviations=(_take(statistics.means, rows) - class_means[index]) * stretch[:, None],
             class_index=index,
             counts=counts,
-            weights=(totals - 1) / (means_per_class[index] - 1),
             shares=shares / shares.sum(),
         )
 
@@ -193,8 +189,10 @@ class HeldOutMeans:
         matrix: NDArray[np.float64],
         unit: float,
         weights: NDArray[np.float64],
+        *,
         log_priors: NDArray[np.float64] | None = None,
         within: NDArray[np.float64] | None = None,
+        candidates: NDArray[np.float64] | None = None,
     ) -> Choice:
         """Return the shrinkage with which the most samples are expected to be right.
 
@@ -210,6 +208,9 @@ class HeldOutMeans:
             Of the discriminant analysis; None for the regression with rows of length 1.
         within : ndarray of float64, shape (dim, dim), optional
             The covariance of the samples of a client's class, where it is known.
+        candidates : ndarray of float64, optional
+            The relative shrinkages to take one of. By default those that may matter, six a decade:
+            from a hundredth of the smallest eigenvalue that is not zero.
 
         Notes
         -----
@@ -227,9 +228,10 @@ class HeldOutMeans:
         known of that, it is taken to be as large as the shift, and the same in every direction.
         """
         values, basis = linalg.eigh(matrix)
-        positive = values[values > rounding(values[-1], len(values))]
-        lowest = max(positive[0] / unit / 100, _LOWEST) if len(positive) else _LOWEST
-        candidates = _logarithmic(min(lowest, _HIGHEST), _HIGHEST)
+        if candidates is None:
+            positive = values[values > rounding(values[-1], len(values))]
+            lowest = max(positive[0] / unit / 100, _LOWEST) if len(positive) else _LOWEST
+            candidates = _logarithmic(min(lowest, _HIGHEST), _HIGHEST)
         values = np.maximum(values, 0.0)
         centre = 0.0 if log_priors is None else np.exp(log_priors) @ self.class_means
         means = (self.class_means - centre) @ basis
@@ -240,7 +242,14 @@ class HeldOutMeans:
             plain = np.eye(len(values)) * (spread / len(values))
             noise = plain if within is None else basis.T @ within @ basis
         curve = [
-            self._accuracy(1 / (values + unit * each), means, rows, weights, log_priors, noise)
+            self._accuracy(
+                1 / (values + unit * each),
+                means,
+                rows,
+                weights,
+                log_priors=log_priors,
+                noise=noise,
+            )
             for each in candidates
         ]
         best = int(np.argmax(curve))
@@ -252,6 +261,7 @@ class HeldOutMeans:
         means: NDArray[np.float64],
         rows: NDArray[np.float64],
         weights: NDArray[np.float64],
+        *,
         log_priors: NDArray[np.float64] | None,
         noise: NDArray[np.float64] | None,
     ) -> float:

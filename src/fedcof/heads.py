@@ -175,7 +175,7 @@ class Provenance:
     iterations: int = 0
     origin: Mapping[str, str] = field(default_factory=dict)
     sending: Mapping[str, Any] = field(default_factory=dict)
-    automatic: Sequence[str] = ()
+    automatic: Sequence[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ itself: the server never holds a (dim, dim) matrix for every class.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
@@ -41,12 +41,18 @@ class Scatter:
         N_c.
     within_scatter : ndarray of float64, shape (dim, dim)
         The sum of ``(N_c - 1) Sigma_c`` without shrinkage.
+    statistics : ClassStatistics, optional
+        The means that it is estimated from; None where it was measured.
+    class_weights : ndarray of float64, shape (classes,), optional
+        How often the estimate takes the scatter of the means of every class.
     """
 
     classes: NDArray[Any]
     class_means: NDArray[np.float64]
     class_counts: NDArray[np.int64]
     within_scatter: NDArray[np.float64]
+    statistics: ClassStatistics | None = None
+    class_weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     @property
     def total(self) -> int:
@@ -259,7 +265,7 @@ class ClassStatistics:
             self.class_index,
             len(self.classes),
         )
-        return Scatter(self.classes, class_means, self.class_counts, within)
+        return Scatter(self.classes, class_means, self.class_counts, within, self, weights)
 
 
 def condition_number(scatter: NDArray[np.float64]) -> float:

@@ -61,7 +61,7 @@ class TestRegistry:
             ("fedcof", {"scatter": "total"}, r"one of within, between, both, it is 'total'"),
             ("fedcof-oracle", {"shrinkage": -0.1}, "shrinkage must be"),
             ("fedcof-diagonal", {"shrinkage": np.nan}, "shrinkage must be"),
-            ("fed3r", {"ridge": -0.1}, "ridge must be a finite number, at least 0, it is -0.1"),
+            ("fed3r", {"ridge": -0.1}, "ridge must be a finite number, at least 0 or 'auto', it"),
             ("ccvr", {"samples_per_class": 0}, "samples_per_class must be"),
             ("ccvr", {"max_iter": 0}, "max_iter must be"),
         ],

@@ -78,14 +78,15 @@ class ClosedForm(Method[S]):
         """Return the covariance that all classes share, with its regulariser."""
 
     def fit(self, pooled: Any) -> LinearHead:
-        """Return the head of the form that is asked for."""
+        """Return the head of the form that is asked for; what is automatic is chosen."""
         check_two_classes(pooled.classes)
-        if self.form == "regression":
-            return LinearHead(solve_head(self.gram(pooled), pooled.sums), pooled.classes)
-        scatter = self.scatter_of(pooled)
-        priors = class_priors(self.priors, scatter.classes, scatter.class_counts)
-        weight, bias = solve_discriminant(scatter.class_means, self.covariance(scatter), priors)
-        t = self.temperature
+        method = self.tuned(pooled)
+        if method.form == "regression":
+            return LinearHead(solve_head(method.gram(pooled), pooled.sums), pooled.classes)
+        scatter = method.scatter_of(pooled)
+        priors = class_priors(method.priors, scatter.classes, scatter.class_counts)
+        weight, bias = solve_discriminant(scatter.class_means, method.covariance(scatter), priors)
+        t = method.temperature
         rejection = Rejection.of(weight, scatter.class_means, priors, t)
         return LinearHead(
             weight / t, scatter.classes, bias / t, probabilistic=True, rejection=rejection

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import FewMeansWarning, SettingError
-from fedcof.methods.closed_form import ClosedForm
+from fedcof.methods.shrunk import Shrunk
 from fedcof.scatter import ClassStatistics, Scatter, ScatterParts
-from fedcof.settings import setting
+from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassMeans, Summary
 
 
 @dataclass(frozen=True)
-class FedCOF(ClosedForm[ClassMeans]):
+class FedCOF(Shrunk[ClassMeans]):
     """A classifier from class means and the covariances estimated from their spread.
 
     The client sends what FedNCM's sends. The server estimates every class's covariance from the
@@ -27,8 +27,8 @@ class FedCOF(ClosedForm[ClassMeans]):
 
     Parameters
     ----------
-    shrinkage : float, default 1.0
-        gamma, added to the diagonal of every class's covariance.
+    shrinkage : float or "auto", default 1.0
+        gamma, added to the diagonal of every class's covariance; "auto" chooses it from the means.
     scatter : {"within", "between", "both"}, default "within"
         Which scatter goes into G beside ``N mu_g mu_g^T`` and the shrinkage; the paper's ablation.
     means_per_class : int, default 1
@@ -36,8 +36,8 @@ class FedCOF(ClosedForm[ClassMeans]):
     robust : bool, default False
         Whether class means and scatter are those that no minority of the clients can move far; see
         `fedcof.robust`.
-    form, priors
-        As in `ClosedForm`.
+    shrinkage_relative, form, priors
+        As in `Shrunk` and `ClosedForm`.
 
     Examples
     --------
@@ -56,8 +56,8 @@ class FedCOF(ClosedForm[ClassMeans]):
     name: ClassVar[str] = "fedcof"
     summary_type: ClassVar[type[Summary]] = ClassMeans
 
-    shrinkage: float = setting(
-        1.0, "gamma, added to the diagonal of every class's covariance.", minimum=0
+    shrinkage: float | Auto = setting(
+        1.0, "gamma, on the diagonal of every class's covariance; auto chooses it.", minimum=0
     )
     scatter: ScatterParts = setting("within", "Which scatter G holds beside the global mean's.")
     means_per_class: int = setting(
@@ -114,8 +114,12 @@ class FedCOF(ClosedForm[ClassMeans]):
 
     def gram(self, pooled: Scatter) -> NDArray[np.float64]:
         """Return G of eq. classifier-init."""
-        return pooled.gram(self.shrinkage, self.scatter)
+        return pooled.gram(self.gamma, self.scatter)
+
+    def regression(self, scatter: Scatter) -> NDArray[np.float64]:
+        """Return G without its shrinkage."""
+        return scatter.gram(0.0, self.scatter)
 
     def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
         """Return the pooled covariance, gamma on its diagonal."""
-        return scatter.covariance(self.shrinkage)
+        return scatter.covariance(self.gamma)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from fedcof.methods.fedcof import FedCOF
 from fedcof.scatter import ClassStatistics, Scatter
 
@@ -33,5 +35,10 @@ class FedCOFPooled(FedCOF):
         samples = int(statistics.class_counts.sum())
         weight = (samples - classes) / max(1, num_means - classes)
         return Scatter(
-            statistics.classes, class_means, statistics.class_counts, weight * between_clients
+            statistics.classes,
+            class_means,
+            statistics.class_counts,
+            weight * between_clients,
+            statistics,
+            np.full(classes, weight),
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.methods.closed_form import ClosedForm
+from fedcof.methods.shrunk import Shrunk
 from fedcof.scatter import ClassStatistics, Scatter
-from fedcof.settings import setting
+from fedcof.settings import Auto, setting
 from fedcof.summaries import (
     ClassCovariances,
     ClassMoments,
@@ -24,19 +24,19 @@ M = TypeVar("M", bound=ClassMoments)
 
 
 @dataclass(frozen=True)
-class _SharedCovariances(ClosedForm[M]):
+class _SharedCovariances(Shrunk[M]):
     """The solution of FedCOF with covariances that are pooled, not estimated.
 
     Parameters
     ----------
-    shrinkage : float, default 1.0
+    shrinkage : float or "auto", default 1.0
         gamma, added to the diagonal of every class's covariance.
-    form, priors
-        As in `ClosedForm`.
+    shrinkage_relative, form, priors
+        As in `Shrunk` and `ClosedForm`.
     """
 
-    shrinkage: float = setting(
-        1.0, "gamma, added to the diagonal of every class's covariance.", minimum=0
+    shrinkage: float | Auto = setting(
+        1.0, "gamma, on the diagonal of every class's covariance; auto chooses it.", minimum=0
     )
 
     def pool(self, parts: Sequence[M]) -> Scatter:
@@ -59,11 +59,11 @@ class _SharedCovariances(ClosedForm[M]):
 
     def gram(self, pooled: Scatter) -> NDArray[np.float64]:
         """Return G of eq. classifier-init."""
-        return pooled.gram(self.shrinkage)
+        return pooled.gram(self.gamma)
 
     def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
         """Return the pooled covariance, gamma on its diagonal."""
-        return scatter.covariance(self.shrinkage)
+        return scatter.covariance(self.gamma)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class FedCOFOracle(_SharedCovariances[ClassCovariances]):
 
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Scatter:
         """Return the scatter of the samples, without a matrix for every class."""
-        return ClassStatistics.of_samples(features, labels).scatter()
+        scatter = ClassStatistics.of_samples(features, labels).scatter()
+        return replace(scatter, statistics=None)  # these means are the samples
 
 
 @dataclass(frozen=True)
