@@ -289,6 +289,7 @@ def test_hyperparameters_reach_the_method(samples):
         "priors": "counts",
         "temperature": 1.0,
         "shrinkage_relative": 0.0,
+        "robust": False,
     }
     assert (provenance.clients, provenance.samples) == (12, 90)
     assert CCVRClassifier(max_iter=2).fit(X, y).n_iter_ == 2
