@@ -48,7 +48,7 @@ def _best_ridge(method: Fed3R | STSAE | FedRAN, **sending: str) -> Best:
 
 
 _RIVALS: tuple[Procedure, ...] = (
-    *one_round(FedNCM()),
+    *one_round(FedNCM(), FedCOF("auto")),
     _best_shrinkage(FedCOF()),
     _best_shrinkage(FedCOFPooled()),
     _best_shrinkage(FedCOF(), transform="auto", coding="int8"),
