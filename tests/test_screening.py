@@ -25,7 +25,7 @@ def federation(sizes, *, seed=0, change=None, at=2, method=None, clients_of=None
         if change and site == at:
             features, labels = change(features, labels)
         method = method or FedCOF()
-        summaries.append(method.summarize(features, labels, client_id=f"{site:03}"))
+        summaries.append(method.summarize(features, labels, client_id=f"{site:03}", rng=site))
     return summaries
 
 

@@ -130,7 +130,7 @@ def six(tmp_path):
         for client_id in "abcdef":
             features = 2 + labels[:, None] + 0.5 * rng.normal(size=(40, 3))
             features *= factor if client_id == "c" else 1
-            made = METHODS[name]().summarize(features, labels, client_id=client_id)
+            made = METHODS[name]().summarize(features, labels, client_id=client_id, rng=0)
             store.add(client_id, made, made.to_bytes())
         return store
 

@@ -66,6 +66,9 @@ class Nodes:
     def get_node_ids(self):
         return [node for node in NODES if node not in self.offline]
 
+    def get_nodes(self):
+        return [SimpleNamespace(node_id=node, public_key=b"") for node in self.get_node_ids()]
+
     def push_messages(self, messages):
         return [self._push(message) for message in messages]
 
