@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import linalg, sparse
+from scipy.special import ndtri
 
 from fedcof.errors import SummaryError
 
@@ -369,6 +370,24 @@ def leading_rows(rows: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
     if few:
         return np.asarray(leading @ rows)
     return np.asarray(np.sqrt(np.maximum(values[::-1], 0.0))[:, None] * leading)
+
+
+def gaussian(seed: int | Sequence[int], rows: int, columns: int) -> NDArray[np.float64]:
+    """Return a matrix of standard normal numbers, up to rounding the same wherever it is drawn.
+
+    Parameters
+    ----------
+    seed : int or sequence of int
+    rows, columns : int
+
+    Notes
+    -----
+    The bits of a bit generator are the same in all versions of NumPy; what ``Generator.normal``
+    makes of them need not be.
+    """
+    bits = np.random.PCG64(seed).random_raw(rows * columns)
+    uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return np.asarray(ndtri(uniform).reshape(rows, columns))
 
 
 def add_to_diagonal(matrix: NDArray[np.float64], value: float) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ NAMES = [
     "fedcgs",
     "fedcof",
     "fedcof-diagonal",
+    "fedcof-linear-sketch",
     "fedcof-oracle",
     "fedcof-pooled",
     "fedcof-spherical",

@@ -97,6 +97,10 @@ CODES = {
     "penalties": Code(
         "penalties that the method does not have", "install the same version of fedcof at both"
     ),
+    "products": Code(
+        "sketches of another random matrix than the server's",
+        "solve with the `matrix-seed` with which they were made",
+    ),
     "rank": Code(
         "a sketch with more vectors than the scatter has rank",
         "install the same version of fedcof at both; else treat the site as hostile",

@@ -5,6 +5,7 @@ from fedcof.methods.ccvr import CCVR
 from fedcof.methods.closed_form import ClosedForm
 from fedcof.methods.fed3r import Fed3R
 from fedcof.methods.fedcof import FedCOF
+from fedcof.methods.fedcof_linear_sketch import FedCOFLinearSketch
 from fedcof.methods.fedcof_shift import FedCOFGated, FedCOFWithin
 from fedcof.methods.fedcof_sketch import FedCOFSketch
 from fedcof.methods.fedncm import FedNCM
@@ -22,6 +23,7 @@ __all__ = [
     "FedCOF",
     "FedCOFDiagonal",
     "FedCOFGated",
+    "FedCOFLinearSketch",
     "FedCOFOracle",
     "FedCOFSketch",
     "FedCOFSpherical",

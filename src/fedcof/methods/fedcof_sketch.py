@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,10 @@ from scipy import linalg
 from fedcof.codings import AUTO
 from fedcof.errors import naming
 from fedcof.methods.base import Outline
-from fedcof.methods.closed_form import ClosedForm, Form
+from fedcof.methods.sketched import Sketched, SketchedScatter
 from fedcof.methods.spending import highest_rank, plan_lift, spend
-from fedcof.numerics import add_to_diagonal, outer_products, rounding
-from fedcof.scatter import ClassStatistics, Scatter, one_after_the_other
+from fedcof.numerics import outer_products, rounding
+from fedcof.scatter import ClassStatistics, one_after_the_other
 from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassMeans, ScatterSketch, Summary
 from fedcof.summaries.base import TRANSFORM
@@ -28,54 +28,8 @@ _CODING = "means=int8,vectors=int4"
 """Where the rank is given."""
 
 
-@dataclass(frozen=True, eq=False)
-class SketchedScatter:
-    """The scatter within the classes: what is known of it, and the trace of what is left.
-
-    Parameters
-    ----------
-    statistics : ClassStatistics
-        The means that arrived, one client after the other.
-    class_means : ndarray of float64, shape (classes, dim)
-        mu_c.
-    known : ndarray of float64, shape (dim, dim)
-        The scatter between the clients' means of a class, and the sketches of that within clients.
-    left : float
-        The trace of what is within the clients and not in their sketches.
-    shape : ndarray of float64, shape (dim, dim)
-        An estimate of the matrix that has this trace, scaled to a trace of 1.
-    """
-
-    statistics: ClassStatistics
-    class_means: NDArray[np.float64]
-    known: NDArray[np.float64]
-    left: float
-    shape: NDArray[np.float64]
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The labels in ascending order, shape (classes,)."""
-        return self.statistics.classes
-
-    @property
-    def class_counts(self) -> NDArray[np.int64]:
-        """N_c, shape (classes,)."""
-        return self.statistics.class_counts
-
-    @property
-    def sums(self) -> NDArray[np.float64]:
-        """B, the sum of the features of every class, shape (classes, dim)."""
-        return self.class_counts[:, None] * self.class_means
-
-    def scatter(self, rho: float) -> Scatter:
-        """Return the scatter, what is left in the shape ``(1 - rho) shape + rho I / dim``."""
-        within = self.known + self.left * (1 - rho) * self.shape
-        add_to_diagonal(within, self.left * rho / len(within))
-        return Scatter(self.classes, self.class_means, self.class_counts, within)
-
-
 @dataclass(frozen=True, kw_only=True)
-class FedCOFSketch(ClosedForm[ScatterSketch]):
+class FedCOFSketch(Sketched[ScatterSketch]):
     """A classifier from class means and from sketches of the scatter that they do not show.
 
     A client sends the mean of every class, the largest eigenpairs of the scatter about them, and
@@ -100,15 +54,8 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         To how many random ReLU features all clients lift theirs, 0 for none. "auto" is 4 or 8 times
         their length where it pays; that is planned where the clients are known beforehand, and
         nothing is lifted where they are not. See `fedcof.methods.spending.plan_lift`.
-    shrinkage_relative : float, default 0.2
-        What is added to the diagonal of the covariance, as a multiple of its trace over d.
-    rho : float, default 0.5
-        The share of what is left that is spread evenly over all directions; the other share has the
-        estimated shape.
-    form : {"regression", "lda"}, default "lda"
-        The linear discriminant analysis, or the least-squares solution of FedCOF.
-    priors : str, default "uniform"
-        As in `ClosedForm`. Rows of length 1, as FedCOF has them, favour no class either.
+    shrinkage_relative, rho, form, priors
+        As in `Sketched`.
 
     Examples
     --------
@@ -148,17 +95,6 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         "auto",
         "Random features to which all clients lift theirs; 0 for none, auto where it pays.",
         minimum=0,
-    )
-    shrinkage_relative: float = setting(
-        0.2, "Added to the diagonal of the covariance, of its trace over d.", minimum=0
-    )
-    rho: float = setting(
-        0.5, "Share of the unknown scatter that is spread evenly.", minimum=0, maximum=1
-    )
-    form: Form = setting("lda", "lda, whose scores are log posteriors, or the paper's regression.")
-    priors: str = setting(
-        "uniform",
-        "How frequent the classes are, for the form lda: counts, uniform, or CLASS=SHARE,...",
     )
 
     @property
@@ -244,31 +180,14 @@ class FedCOFSketch(ClosedForm[ScatterSketch]):
         within_clients = int(statistics.counts.sum()) - len(statistics.counts)
         by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
         return SketchedScatter(
-            statistics=statistics,
+            classes=statistics.classes,
+            class_counts=statistics.class_counts,
             class_means=class_means,
             known=between + sketch,
             left=float(np.concatenate([part.trace for part in parts]).sum(dtype=np.float64)),
             shape=shape_of_rest(by_means, sketch),
+            sphere=np.eye(len(sketch)) / len(sketch),
         )
-
-    def scatter_of(self, pooled: SketchedScatter) -> Scatter:
-        """Return the scatter within the classes."""
-        return pooled.scatter(self.rho)
-
-    def gram(self, pooled: SketchedScatter) -> NDArray[np.float64]:
-        """Return G of eq. classifier-init."""
-        scatter = self.scatter_of(pooled)
-        return scatter.gram(self._shrinkage(scatter))
-
-    def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
-        """Return the covariance within the classes with its shrinkage."""
-        return scatter.covariance(self._shrinkage(scatter))
-
-    def _shrinkage(self, scatter: Scatter) -> float:
-        """Return what is added to the diagonal of a covariance."""
-        freedom = max(1, scatter.total - len(scatter.classes))
-        mean_variance = np.trace(scatter.within_scatter) / len(scatter.within_scatter) / freedom
-        return float(self.shrinkage_relative * mean_variance)
 
 
 def shape_of_rest(

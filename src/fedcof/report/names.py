@@ -14,6 +14,7 @@ METHOD_TITLES = {
     "fed3r": "Fed3R",
     "fedcof": "FedCOF",
     "fedcof-sketch": "FedCOF sketch",
+    "fedcof-linear-sketch": "FedCOF linear sketch",
     "fedcof-oracle": "FedCOF oracle",
     "fedcof-diagonal": "FedCOF, diagonal",
     "fedcof-spherical": "FedCOF, spherical",

@@ -94,6 +94,7 @@ _OTHERS = (
     "fedyogi",
     "fedadagrad",
     "pfpt",
+    "fedcof-linear-sketch",
 )
 _MARKERS = "osD^vP<>X"
 _SPARE_MARKERS = "phd8"  # the star is where training starts

@@ -12,6 +12,7 @@ from fedcof.summaries.class_moments import (
     class_distributions,
 )
 from fedcof.summaries.gram import Gram
+from fedcof.summaries.linear_sketch import LinearSketch
 from fedcof.summaries.scatter_sketch import ScatterSketch
 from fedcof.summaries.withdrawal import withdraw
 
@@ -25,6 +26,7 @@ __all__ = [
     "ClassSphericalVariances",
     "ClassVariances",
     "Gram",
+    "LinearSketch",
     "ScatterSketch",
     "Summarizer",
     "Summary",

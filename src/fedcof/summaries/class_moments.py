@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import naming
 from fedcof.summaries.base import Summary
+from fedcof.summaries.class_sums import check_one_row_per_class
 from fedcof.summaries.client_rows import ClientRows
-from fedcof.summaries.gram import check_one_row_per_class
 from fedcof.summaries.samples import Seed, check_samples
 
 

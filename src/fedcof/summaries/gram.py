@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -10,14 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError, naming
-from fedcof.numerics import GroupSums, blocks, sum_by_group
-from fedcof.summaries.base import Summary
+from fedcof.errors import naming
+from fedcof.numerics import GroupSums, blocks
+from fedcof.summaries.class_sums import ClassSums
 from fedcof.summaries.samples import Seed, check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Gram(Summary):
+class Gram(ClassSums):
     """The matrices G = F F^T and B = F Y of ridge regression (eq. sol-ridge).
 
     Parameters
@@ -31,7 +30,6 @@ class Gram(Summary):
     kind: ClassVar[str] = "gram"
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"sums": ("rows", "dim"), "gram": ("dim", "dim")}
 
-    sums: NDArray[np.floating[Any]]
     gram: NDArray[np.floating[Any]]
 
     @classmethod
@@ -55,16 +53,6 @@ class Gram(Summary):
         )
 
     @property
-    def dim(self) -> int:
-        """The length of a feature, d."""
-        return int(self.gram.shape[0])
-
-    @cached_property
-    def row_means(self) -> NDArray[np.floating[Any]]:
-        """The sums over the counts."""
-        return np.asarray(self.sums / self.counts[:, None])
-
-    @property
     def within_trace(self) -> float:
         """What the class means leave of the trace of the Gram matrix."""
         about_zero = float(np.trace(self.gram, dtype=np.float64))
@@ -76,51 +64,3 @@ class Gram(Summary):
         return float(
             max(np.abs(self.row_means).max(), (np.abs(self.gram).max() / self.total) ** 0.5)
         )
-
-    def _check(self) -> None:
-        super()._check()
-        check_one_row_per_class(self.classes)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Self]) -> Self:
-        labels = np.concatenate([part.classes for part in parts])
-        classes, class_index = np.unique(labels, return_inverse=True)
-        counts = np.zeros(len(classes), dtype=np.int64)
-        np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
-        gram = np.zeros_like(parts[0].gram, dtype=np.float64)
-        for part in parts:
-            gram += part.gram
-        return cls(
-            **cls._clients(parts),
-            classes=classes,
-            counts=counts,
-            sums=sum_by_group([p.sums for p in parts], class_index, len(classes)),
-            gram=gram,
-        )
-
-    def _minus(self, own: Self) -> Self:
-        counts = self._counts_without(own)
-        sums = self.sums.astype(np.float64)
-        place = {label: row for row, label in enumerate(self.classes.tolist())}
-        sums[[place[label] for label in own.classes.tolist()]] -= own.sums
-        left = counts > 0
-        return type(self)(
-            **self._clients_without(own.client_ids[0]),
-            classes=self.classes[left],
-            counts=counts[left],
-            sums=sums[left],
-            gram=self.gram.astype(np.float64) - own.gram,
-        )
-
-
-def check_one_row_per_class(classes: NDArray[Any]) -> None:
-    """Check that no class has two rows.
-
-    Raises
-    ------
-    SummaryError
-        With the first class that has.
-    """
-    labels, counts = np.unique(classes, return_counts=True)
-    if counts.max() > 1:
-        raise SummaryError("classes", f"class {labels[counts.argmax()].item()!r} appears twice")

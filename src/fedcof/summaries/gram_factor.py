@@ -14,8 +14,9 @@ from scipy import linalg
 
 from fedcof.errors import SummaryError, naming
 from fedcof.numerics import GroupSums
+from fedcof.summaries.class_sums import check_one_row_per_class
 from fedcof.summaries.client_rows import ClientRows
-from fedcof.summaries.gram import Gram, check_one_row_per_class
+from fedcof.summaries.gram import Gram
 from fedcof.summaries.samples import Seed, check_samples
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.errors import naming
 from fedcof.numerics import GroupSums, leading_rows, sum_by_group
 from fedcof.summaries.base import Summary
-from fedcof.summaries.gram import check_one_row_per_class
+from fedcof.summaries.class_sums import check_one_row_per_class
 from fedcof.summaries.samples import Seed, check_samples
 
 

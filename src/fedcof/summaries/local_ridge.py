@@ -14,7 +14,8 @@ from scipy import linalg
 from fedcof.errors import SummaryError
 from fedcof.numerics import GroupSums, add_to_diagonal
 from fedcof.summaries.base import Summary
-from fedcof.summaries.gram import Gram, check_one_row_per_class
+from fedcof.summaries.class_sums import check_one_row_per_class
+from fedcof.summaries.gram import Gram
 from fedcof.summaries.samples import Seed
 
 

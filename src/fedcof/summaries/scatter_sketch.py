@@ -14,8 +14,8 @@ from scipy import linalg
 
 from fedcof.errors import SummaryError, naming
 from fedcof.numerics import GroupSums, outer_products, rounding
+from fedcof.summaries.class_sums import check_one_row_per_class
 from fedcof.summaries.client_rows import ClientRows
-from fedcof.summaries.gram import check_one_row_per_class
 from fedcof.summaries.samples import Seed, check_samples
 
 

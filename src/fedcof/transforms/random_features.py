@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from fedcof.errors import SettingError
+from fedcof.numerics import gaussian
 from fedcof.settings import setting
 from fedcof.transforms.base import Transform
 
@@ -115,11 +115,7 @@ class RandomFeatures(Transform):
 
 @lru_cache(maxsize=4)
 def _gaussian_matrix(inputs: int, dim: int, seed: int) -> NDArray[np.float32]:
-    # The bits of a bit generator are the same in all versions of NumPy; what Generator.normal
-    # makes of them need not be.
-    bits = np.random.PCG64(seed).random_raw(inputs * dim)
-    uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    matrix = np.asarray(ndtri(uniform), dtype=np.float32).reshape(inputs, dim)
+    matrix = gaussian(seed, inputs, dim).astype(np.float32)
     matrix *= np.float32(np.sqrt(2 / inputs))
     matrix.flags.writeable = False
     return matrix
