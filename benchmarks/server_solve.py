@@ -144,7 +144,7 @@ def main() -> None:
     start = time.perf_counter()
     plain(summaries, method.gamma, as_a_product)
     product_seconds = time.perf_counter() - start
-    weight = method.solve(summaries).weight
+    weight = method.solve(summaries).slopes
     error = float(np.linalg.norm(weight - expected) / np.linalg.norm(expected))
 
     megabyte = 1e6

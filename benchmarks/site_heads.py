@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof import LinearHead, get_method, site_heads
+from fedcof import Head, get_method, site_heads
 from fedcof.backbones import get
 from fedcof.client import Sender
 from fedcof.data import ImageSet, extract_features, get_dealing
@@ -26,7 +26,7 @@ from fedcof.summaries import from_bytes
 
 
 def accuracies(
-    heads: Mapping[str, LinearHead], dealt: Dealt, test_sites: NDArray[np.str_] | None
+    heads: Mapping[str, Head], dealt: Dealt, test_sites: NDArray[np.str_] | None
 ) -> list[float]:
     """Return the accuracy of every site's head on its own test data."""
     found = []
@@ -78,7 +78,7 @@ def main() -> None:
         everybody = method.solve(parts)
         discriminant = get_method(name, form="lda", priors="counts").solve(parts)
         names = list(own)
-        rows: dict[str, Mapping[str, LinearHead]] = {
+        rows: dict[str, Mapping[str, Head]] = {
             "of all": dict.fromkeys(names, everybody),
             "of all, lda": dict.fromkeys(names, discriminant),
             "own priors": replace(own, tau=np.inf),

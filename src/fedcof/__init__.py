@@ -15,7 +15,7 @@ from fedcof.errors import (
     SingularScatterWarning,
     SummaryError,
 )
-from fedcof.heads import LinearHead, Provenance
+from fedcof.heads import Head, LinearHead, Provenance, QuadraticHead
 from fedcof.methods import (
     CCVR,
     METHODS,
@@ -83,11 +83,13 @@ __all__ = [
     "FedNCMClassifier",
     "FewMeansWarning",
     "Gram",
+    "Head",
     "HeadError",
     "LinearHead",
     "LinearSketch",
     "Method",
     "Provenance",
+    "QuadraticHead",
     "ScatterSketch",
     "SettingError",
     "SingularScatterWarning",

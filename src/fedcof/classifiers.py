@@ -32,7 +32,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fedcof.heads import LinearHead
+from fedcof.heads import LinearHead, linear
 from fedcof.labels import as_client_ids, as_labels
 from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM, Method
 from fedcof.methods.closed_form import Form
@@ -209,7 +209,7 @@ class _MethodClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # t
         """Take what the clients have sent; without a head where it is of one class."""
         head = None
         if len(np.unique(summary.classes)) > 1:
-            head = self._method().solve([summary])
+            head = linear(self._method().solve([summary]))
             head = replace(head, classes=classes[head.classes])
         self.summary_, self.classes_ = summary, classes
         if head is not None:

@@ -155,7 +155,7 @@ def evaluate(
     classes : array_like of int or str, shape (classes,)
         The head's, in ascending order.
     scores : array_like of float, shape (n, classes)
-        As `LinearHead.decision_function` returns them.
+        As the head's `decision_function` returns them.
     labels : array_like of int or str, shape (n,)
         The true classes.
     probabilistic : bool, default False

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import SummaryError
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 from fedcof.methods import Method
 from fedcof.numerics import GroupSums
 from fedcof.summaries import Summary, ordered
@@ -39,9 +39,9 @@ class Influence:
     client_ids : tuple of str
         The clients behind one summary.
     shift : float
-        How far the weights move: the root of the mean, over the classes, of the squared distance
-        between the two directions of a class. From 0 to 2; a class that only this client holds
-        counts as 1.
+        How far the weights move, or the slopes of a head that is not linear: the root of the mean,
+        over the classes, of the squared distance between the two directions of a class. From 0 to
+        2; a class that only this client holds counts as 1.
     changed : float
         The share of the other clients' samples whose class mean gets another label.
     """
@@ -120,7 +120,7 @@ def too_influential(
 
 
 def _influence(
-    method: Method[Any], parts: Sequence[Summary], left_out: int, whole: LinearHead
+    method: Method[Any], parts: Sequence[Summary], left_out: int, whole: Head
 ) -> Influence:
     others = [part for k, part in enumerate(parts) if k != left_out]
     names = parts[left_out].client_ids
@@ -130,7 +130,7 @@ def _influence(
         return Influence(names, 1.0, 1.0)
     _, here, there = np.intersect1d(whole.classes, without.classes, return_indices=True)
     squares = np.ones(len(whole.classes))
-    moved = _directions(whole.weight[here]) - _directions(without.weight[there])
+    moved = _directions(whole.slopes[here]) - _directions(without.slopes[there])
     squares[here] = np.square(moved).sum(axis=1)
     return Influence(names, float(np.sqrt(squares.mean())), _changed(others, whole, without))
 
@@ -140,7 +140,7 @@ def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(weight / np.where(lengths > 0, lengths, 1))
 
 
-def _changed(others: Sequence[Summary], whole: LinearHead, without: LinearHead) -> float:
+def _changed(others: Sequence[Summary], whole: Head, without: Head) -> float:
     changed = total = 0.0
     for part in others:
         means = part.row_means

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import BackboneError, HeadError, NoWeightsError, SettingError
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 
 if TYPE_CHECKING:
     from fedcof.backbones import Backbone, ResolvedBackbone
@@ -36,12 +36,12 @@ class Scored(NamedTuple):
     unreadable: Mapping[int, str]
 
 
-def backbone_of(head: LinearHead, name: str = "") -> ResolvedBackbone:
+def backbone_of(head: Head, name: str = "") -> ResolvedBackbone:
     """Return the backbone whose features a head takes.
 
     Parameters
     ----------
-    head : LinearHead
+    head : Head
     name : str, default ""
         As `fedcof.backbones.resolve` takes it. Default: the one that the head's provenance says, if
         it is on this machine.
@@ -80,7 +80,7 @@ def backbone_of(head: LinearHead, name: str = "") -> ResolvedBackbone:
     return named
 
 
-def reading_for(head: LinearHead, reading: Reading) -> Reading:
+def reading_for(head: Head, reading: Reading) -> Reading:
     """Return how data is read for a head: in the window of the pixels that its clients had.
 
     Raises
@@ -98,7 +98,7 @@ def reading_for(head: LinearHead, reading: Reading) -> Reading:
     return replace(reading, window=wanted or reading.window)
 
 
-def check_columns(head: LinearHead, data: OwnData) -> None:
+def check_columns(head: Head, data: OwnData) -> None:
     """Check that the features are the head's columns, in its order, as far as both say so.
 
     Raises
@@ -119,7 +119,7 @@ def check_columns(head: LinearHead, data: OwnData) -> None:
 
 
 def stream_scores(
-    head: LinearHead,
+    head: Head,
     data: Any,
     backbone: Backbone | None = None,
     *,
@@ -129,7 +129,7 @@ def stream_scores(
 
     Parameters
     ----------
-    head : LinearHead
+    head : Head
     data : (n, dim) float array, or sequence of n images
     backbone : Backbone, optional
         For images.

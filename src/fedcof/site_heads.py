@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from fedcof.errors import SummaryError, first_of
-from fedcof.heads import LinearHead, solve_discriminant
+from fedcof.heads import LinearHead, linear, solve_discriminant
 from fedcof.methods import Method
 from fedcof.methods.closed_form import ClosedForm, class_priors
 from fedcof.numerics import GroupSums
@@ -77,7 +77,7 @@ def site_heads(method: Method[Any], summaries: Iterable[Summary]) -> Mapping[str
             "method", f"{method.name} knows no scatter within the classes, so no head of a site"
         )
     parts = ordered(summaries, method.summary_type)
-    everybody = method.solve(parts)
+    everybody = linear(method.solve(parts))
     pooled = method.pool(parts)
     scatter = method.scatter_of(pooled)
     sites = _Sites.of(parts, scatter.classes)

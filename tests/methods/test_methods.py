@@ -28,6 +28,7 @@ NAMES = [
     "fedran",
     "fishermix",
     "gh-lda",
+    "gh-qda",
     "slot-align",
     "stsa-e",
 ]
@@ -97,35 +98,35 @@ class TestEveryMethod:
 
     def test_gives_the_same_bytes_again(self, method, deal, blobs):
         heads = [method.solve(deal(method, *blobs)) for _ in range(2)]
-        assert heads[0].weight.tobytes() == heads[1].weight.tobytes()
+        assert heads[0].slopes.tobytes() == heads[1].slopes.tobytes()
 
     def test_has_no_row_for_a_class_that_nobody_holds(self, method, deal, blobs):
         features, labels, clients = blobs
         held = labels != 1
         head = method.solve(deal(method, features[held], labels[held], clients[held]))
         assert head.classes.tolist() == [0, 2, 3]
-        assert head.weight.shape == (3, 6)
+        assert head.slopes.shape == (3, 6)
 
     def test_takes_a_class_at_a_single_client(self, method, deal, blobs):
         head = method.solve(deal(method, *blobs))
-        assert np.isfinite(head.weight).all()
-        assert np.linalg.norm(head.weight[3]) > 0
+        assert np.isfinite(head.slopes).all()
+        assert np.linalg.norm(head.slopes[3]) > 0
 
     def test_takes_a_class_of_one_sample(self, method, rng):
         features, labels = rng.normal(size=(9, 3)), [0, 0, 0, 0, 1, 1, 1, 1, 2]
         head = method.solve([method.summarize(features, labels)])
-        assert np.isfinite(head.weight).all()
+        assert np.isfinite(head.slopes).all()
 
     def test_takes_a_single_client(self, method, blobs):
         features, labels, _ = blobs
-        assert method.solve([method.summarize(features, labels)]).weight.shape == (4, 6)
+        assert method.solve([method.summarize(features, labels)]).slopes.shape == (4, 6)
 
     def test_takes_summaries_from_the_wire(self, method, deal, blobs):
         summaries = deal(method, *blobs)
         head = method.solve(summaries)
         received = method.solve([from_bytes(summary.to_bytes()) for summary in summaries])
         if method.name not in TRAINED:
-            np.testing.assert_allclose(received.weight, head.weight, atol=1e-4)
+            np.testing.assert_allclose(received.slopes, head.slopes, atol=1e-4)
         assert received.provenance.formula_bytes == head.provenance.formula_bytes
 
     def test_refuses_one_class_in_all(self, method):

@@ -52,11 +52,11 @@ def evaluate(
     """Show accuracy, the numbers of every class, and what is taken for what."""
     from fedcof.data import Reading, read
     from fedcof.evaluation import evaluate as evaluation_of
-    from fedcof.heads import LinearHead
+    from fedcof.heads import Head
     from fedcof.prediction import reading_for
 
     with errors_for_people():
-        classifier = LinearHead.load(head)
+        classifier = Head.load(head)
         data = read(source, reading_for(classifier, Reading(**reading)), part="test")
         parts = list(scores_of(classifier, data, backbone))
         rows = np.concatenate([part.rows for part in parts])

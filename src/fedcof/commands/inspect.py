@@ -49,17 +49,17 @@ def contents(path: Path) -> dict[str, Any]:
         If it is neither, or not whole.
     """
     from fedcof.codings import Float32
-    from fedcof.heads import LinearHead
+    from fedcof.heads import Head
     from fedcof.summaries import load
     from fedcof.wire import decode
 
-    _, metadata = decode(path.read_bytes())
+    arrays, metadata = decode(path.read_bytes())
     if str(metadata.get("kind", "")).startswith("head"):
-        head = LinearHead.load(path)
+        head = Head.load(path)
         provenance = head.provenance
         return {
             "kind": "head",
-            "coding": str(head.weight.dtype),
+            "coding": str(max(arrays.values(), key=lambda array: array.nbytes).dtype),
             "clients": provenance.clients if provenance else None,
             "samples": provenance.samples if provenance else None,
             "classes": head.classes.tolist(),

@@ -18,7 +18,7 @@ from fedcof.errors import SettingError
 
 if TYPE_CHECKING:
     from fedcof.data import OwnData
-    from fedcof.heads import LinearHead
+    from fedcof.heads import Head
     from fedcof.prediction import Scored
 
 HeadFile = Annotated[Path, typer.Argument(help="The head, as `fedcof solve` wrote it.")]
@@ -56,12 +56,12 @@ def predict(
     """Write a line for every image or row as CSV: its place, label, score and the runner-up."""
     from fedcof.data import Reading, read
     from fedcof.files import written_whole
-    from fedcof.heads import LinearHead
+    from fedcof.heads import Head
     from fedcof.prediction import reading_for
 
     with errors_for_people():
         check_not_its_input("out", out, head, source)
-        classifier = LinearHead.load(head)
+        classifier = Head.load(head)
         data = read(source, reading_for(classifier, Reading(**reading)), labelled=False)
         known = _known(data)
         unreadable = 0
@@ -99,7 +99,7 @@ def check_not_its_input(option: str, written: Path | None, *inputs: Path | str) 
                 raise SettingError(option, f"is {path}, which is read and would be lost")
 
 
-def scores_of(head: LinearHead, data: OwnData, backbone: str) -> Iterator[Scored]:
+def scores_of(head: Head, data: OwnData, backbone: str) -> Iterator[Scored]:
     """Yield the scores of own data under a progress bar."""
     from fedcof.prediction import backbone_of, check_columns, stream_scores
     from fedcof.progress import progress_bar
@@ -130,7 +130,7 @@ def _known(data: OwnData) -> Mapping[str, Any]:
     return known
 
 
-def _predicted(head: LinearHead, threshold: float | None) -> list[str]:
+def _predicted(head: Head, threshold: float | None) -> list[str]:
     """Return the columns that are predicted."""
     probability = ["probability"] if head.probabilistic else []
     unknown = [] if threshold is None else ["unknown"]
@@ -138,7 +138,7 @@ def _predicted(head: LinearHead, threshold: float | None) -> list[str]:
 
 
 def _lines(
-    head: LinearHead, known: Sequence[Any], scored: Scored, threshold: float | None
+    head: Head, known: Sequence[Any], scored: Scored, threshold: float | None
 ) -> Iterator[list[Any]]:
     """Yield the cells of every row, in the order of the rows."""
     best = np.argsort(-scored.scores, axis=1, kind="stable")[:, :2]

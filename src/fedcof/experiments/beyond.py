@@ -20,6 +20,7 @@ from fedcof.methods.fedpft import FedPFTDiagonal, FedPFTSpherical
 from fedcof.methods.fedran import FedRAN
 from fedcof.methods.fishermix import FisherMix
 from fedcof.methods.gaussian_heads import GHLDA, FedCGS
+from fedcof.methods.gh_qda import GHQDA
 from fedcof.methods.slot_align import SLOTAlign
 from fedcof.methods.stsa import STSAE
 
@@ -53,7 +54,7 @@ _RIVALS: tuple[Procedure, ...] = (
     _best_shrinkage(FedCOFPooled()),
     _best_shrinkage(FedCOF(), transform="auto", coding="int8"),
     _best_shrinkage(FedCOFOracle()),
-    *one_round(Fed3R(), Fed3RLossless(), AFL(), FedCGS(), GHLDA()),
+    *one_round(Fed3R(), Fed3RLossless(), AFL(), FedCGS(), GHLDA(), GHQDA()),
     *one_round(
         FisherMix(samples_per_class=_FEW_DRAWS),
         FedPFTSpherical(samples_per_class=_FEW_DRAWS),

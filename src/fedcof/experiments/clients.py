@@ -25,7 +25,7 @@ from fedcof.data import Dealing
 from fedcof.experiments.evaluate import Collected, Dealt, collect
 from fedcof.experiments.features import FeatureSet
 from fedcof.experiments.results import Histogram
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 from fedcof.methods import FedCOF, Method
 from fedcof.scatter import ClassStatistics, condition_number
 from fedcof.summaries import Summary, ordered
@@ -189,13 +189,13 @@ class Clients:
         )
         return Pooled(content, traffic_of(collected), collected.client_seconds, seconds)
 
-    def solved(self, sender: Sender, pooled: Pooled) -> tuple[LinearHead, float]:
+    def solved(self, sender: Sender, pooled: Pooled) -> tuple[Head, float]:
         """Return the head from what was pooled, and the processor's seconds that it took.
 
         One head serves all partitions where what is pooled does not depend on them.
         """
         shared = self.source.pooled(sender)[0] is pooled.content
-        solved: tuple[LinearHead, float] = _once(
+        solved: tuple[Head, float] = _once(
             self.source.made if shared else self._made,
             ("head", sender.method, sender.coding, str(sender.transform)),
             lambda: _timed(lambda: sender.method.fit(pooled.content)),

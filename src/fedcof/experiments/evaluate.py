@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedcof.client import Sender
 from fedcof.data import Partition
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 from fedcof.summaries import Summary, from_bytes
 
 
@@ -141,7 +141,7 @@ def evaluate(
     dealt: Dealt,
     *,
     advance: Callable[[int], None] = lambda steps: None,
-) -> tuple[Result, LinearHead]:
+) -> tuple[Result, Head]:
     """Collect every client's summary, solve, and score the head.
 
     The head is the one that a real federation gets, to the last bit.
@@ -154,7 +154,7 @@ def evaluate(
     Returns
     -------
     result : Result
-    head : LinearHead
+    head : Head
     """
     sent = collect(sender, dealt, advance=advance)
     start = time.perf_counter()

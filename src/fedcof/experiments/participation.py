@@ -14,7 +14,7 @@ from fedcof.experiments.clients import Clients, traffic_of
 from fedcof.experiments.evaluate import Collected, Dealt
 from fedcof.experiments.experiment import Execution, Procedure
 from fedcof.experiments.one_round import method_columns, traffic_columns
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 from fedcof.methods import Method
 from fedcof.summaries import Summary
 from fedcof.training import Round
@@ -39,7 +39,7 @@ def participate(
     participation: float,
     seed: int,
     on_round: Callable[[Round], None] = lambda _: None,
-) -> tuple[LinearHead, list[Round]]:
+) -> tuple[Head, list[Round]]:
     """Solve after every round from all clients seen so far.
 
     A client sends when it first appears. The last round has everything, and the server sorts by
@@ -61,7 +61,7 @@ def participate(
 
     Returns
     -------
-    head : LinearHead
+    head : Head
         From all clients.
     rounds : list of Round
         With the accuracy 0 as long as the clients seen hold one class between them.
@@ -83,7 +83,7 @@ def participate(
     return method.solve(summaries), rounds
 
 
-def _solve_early(method: Method[Any], summaries: Sequence[Summary]) -> LinearHead | None:
+def _solve_early(method: Method[Any], summaries: Sequence[Summary]) -> Head | None:
     """Solve without warnings of few means: more clients are still to come."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -93,7 +93,7 @@ def _solve_early(method: Method[Any], summaries: Sequence[Summary]) -> LinearHea
             return None
 
 
-def _score(head: LinearHead, dealt: Dealt) -> float:
+def _score(head: Head, dealt: Dealt) -> float:
     return head.score(dealt.test_features, dealt.test_labels)
 
 

@@ -14,7 +14,7 @@ from fedcof.client import Sender
 from fedcof.data import FeatureTable, ImageSet, Partition
 from fedcof.experiments.evaluate import Dealt, collect
 from fedcof.experiments.participation import participate
-from fedcof.heads import LinearHead
+from fedcof.heads import LinearHead, linear
 from fedcof.summaries import ClassMeans, Summary, merge
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def training_free_rounds(
         seed=settings.seed,
         on_round=on_round,
     )
-    return head, rounds, collected.summaries
+    return linear(head), rounds, collected.summaries
 
 
 def deal_features(

@@ -9,7 +9,7 @@ from fedcof.experiments.clients import Clients
 from fedcof.experiments.experiment import Execution, Procedure
 from fedcof.experiments.participation import participate
 from fedcof.experiments.training import Federation, on_images, probing
-from fedcof.heads import LinearHead
+from fedcof.heads import LinearHead, linear
 from fedcof.methods import Method
 from fedcof.training import Mode, Round, TrainingSettings
 
@@ -81,7 +81,7 @@ class Training(Procedure):
             head = random_head(dealt.features.shape[1], dealt.labels, seed=seed)
         else:
             start = self.start.seeded(seed)
-            head, history = participate(
+            solved, history = participate(
                 start,
                 clients.collected(clients.sender(start)),
                 dealt,
@@ -89,6 +89,7 @@ class Training(Procedure):
                 seed=seed,
                 on_round=execution.on_round,
             )
+            head = linear(solved)
         _, history = self._federation(clients, head, execution.device).train(
             training, history=history, checkpoint=execution.checkpoint, on_round=execution.on_round
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from fedcof.federation.sources import Clients, extract
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 
 
-def score(head: LinearHead, test: Clients, backbone: str) -> float:
+def score(head: Head, test: Clients, backbone: str) -> float:
     """Return a head's accuracy on all of a test set, a number from 0 to 1.
 
     Parameters
     ----------
-    head : LinearHead
+    head : Head
     test : mapping of str to (data, labels)
         As `sources` has it; a sample of a class that the head lacks counts as wrong.
     backbone : str

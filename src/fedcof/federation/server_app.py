@@ -29,6 +29,7 @@ from fedcof.federation.sources import load_clients
 from fedcof.federation.status import STATUS
 from fedcof.federation.watching import RunWatch, Watch, Watching, as_json
 from fedcof.files import owner_only, write_atomically
+from fedcof.heads import linear
 from fedcof.settings import dashed_keys, read_settings
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def run(grid: FlowerGrid, context: Context, settings: Settings, watch: Watch) ->
         watch.show(state="training")
         with naming_run_folder(settings.run_folder):
             history = [collected(settings, accuracy)]
-            training.run(grid, nodes, head, history=history, on_round=partial(_tell_round, watch))
+            tell = partial(_tell_round, watch)
+            training.run(grid, nodes, linear(head), history=history, on_round=tell)
         watch.tell(f"trained: {settings.run_folder}", event="trained")
     set_aside = report.missing.keys() | report.refused.keys() | report.misfit.keys()
     watch.tell(

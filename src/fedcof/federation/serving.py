@@ -30,7 +30,7 @@ from fedcof.federation.report import CollectionReport
 from fedcof.federation.store import SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.files import file_names
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 from fedcof.influence import influences, too_influential
 from fedcof.methods import METHODS, get_method
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
@@ -203,7 +203,7 @@ def serve(
     watch: Watch | None = None,
     online: int = 0,
     **clock: Any,
-) -> tuple[LinearHead, CollectionReport, dict[str, int]]:
+) -> tuple[Head, CollectionReport, dict[str, int]]:
     """Collect, solve and write; the head and the report are written after every round.
 
     Parameters
@@ -221,7 +221,7 @@ def serve(
 
     Returns
     -------
-    head : LinearHead
+    head : Head
     report : CollectionReport
     nodes : dict of str to int
         The SuperNode of each client that is online and was not refused.
@@ -315,7 +315,7 @@ def change(store: SummaryStore, settings: Settings) -> Iterator[str]:
 
 def withdraw(
     store: SummaryStore, settings: Settings, client_ids: Collection[str]
-) -> tuple[LinearHead | None, str]:
+) -> tuple[Head | None, str]:
     """Erase clients from a run folder, and make the head again, of the others.
 
     The old head goes first: whenever this is killed, no head is left that knows them, and doing it
@@ -323,7 +323,7 @@ def withdraw(
 
     Returns
     -------
-    head : LinearHead or None
+    head : Head or None
     lack : str
         As `solve`.
 
@@ -356,12 +356,12 @@ def write_site_heads(store: SummaryStore, settings: Settings) -> dict[str, Path]
     return paths
 
 
-def solve(store: SummaryStore, settings: Settings) -> tuple[LinearHead | None, str]:
+def solve(store: SummaryStore, settings: Settings) -> tuple[Head | None, str]:
     """Make the head of the summaries that are kept, and write it.
 
     Returns
     -------
-    head : LinearHead or None
+    head : Head or None
     lack : str
         What the summaries lack for a head; empty if nothing.
     """

@@ -21,7 +21,7 @@ from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.serving import Settings, serve
 from fedcof.files import owner_only
-from fedcof.heads import LinearHead
+from fedcof.heads import Head
 
 _QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -43,7 +43,7 @@ def simulate(
     depends_on: Mapping[str, Any] | None = None,
     origin: Mapping[str, str] | None = None,
     advance: Callable[[int], None] = lambda steps: None,
-) -> tuple[LinearHead, CollectionReport]:
+) -> tuple[Head, CollectionReport]:
     """Run a federation whose clients hold the parts of one set of features.
 
     The head is that of the same clients in one process, to the last bit. A run that was stopped
@@ -72,7 +72,7 @@ def simulate(
 
     Returns
     -------
-    head : LinearHead
+    head : Head
     report : CollectionReport
 
     Raises
@@ -106,7 +106,7 @@ def write_clients(
 
 def run(
     settings: Settings, nodes: int, advance: Callable[[int], None] = lambda steps: None
-) -> tuple[LinearHead, CollectionReport]:
+) -> tuple[Head, CollectionReport]:
     """Run a federation over `nodes` SuperNodes that share the source of data that the job names.
 
     See `simulate`, which does this for arrays.

@@ -9,14 +9,18 @@ from fedcof.heads.linear import (
     solve_discriminant,
     solve_head,
 )
+from fedcof.heads.quadratic import QuadraticHead, solve_quadratic, whitening
 
 __all__ = [
     "Head",
     "LinearHead",
     "Provenance",
+    "QuadraticHead",
     "least_squares",
     "linear",
     "normalize_rows",
     "solve_discriminant",
     "solve_head",
+    "solve_quadratic",
+    "whitening",
 ]

@@ -87,6 +87,11 @@ class Head(ABC):
     def transformed_dim(self) -> int:
         """The length of a feature after it is transformed."""
 
+    @property
+    @abstractmethod
+    def slopes(self) -> NDArray[np.floating[Any]]:
+        """How scores grow with a transformed feature amid the classes, shape (classes, dim)."""
+
     @abstractmethod
     def _scores(self, transformed: NDArray[Any]) -> NDArray[np.floating[Any]]:
         """Return the score of every class, shape (n, classes), of transformed features."""

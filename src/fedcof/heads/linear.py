@@ -194,6 +194,11 @@ class LinearHead(Head):
         """The length of a feature after it is transformed."""
         return int(self.weight.shape[1])
 
+    @property
+    def slopes(self) -> NDArray[np.floating[Any]]:
+        """The weight: scores grow alike everywhere."""
+        return self.weight
+
     def _scores(self, transformed: NDArray[Any]) -> NDArray[np.floating[Any]]:
         scores = np.asarray(transformed @ self.weight.T)
         return scores if self.bias is None else scores + self.bias

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.codings import Float32
 from fedcof.errors import OddSiteWarning, SettingError, SummaryError
-from fedcof.heads import LinearHead, Provenance
+from fedcof.heads import Head, Provenance
 from fedcof.registry import Registry
 from fedcof.screening import screen
 from fedcof.settings import check_settings, settings_of
@@ -172,7 +172,7 @@ class Method(ABC, Generic[S]):
         )
         return summary
 
-    def solve(self, summaries: Iterable[Summary], *, screened: bool = False) -> LinearHead:
+    def solve(self, summaries: Iterable[Summary], *, screened: bool = False) -> Head:
         """Return the head.
 
         Parameters
@@ -241,7 +241,7 @@ class Method(ABC, Generic[S]):
         return self
 
     @abstractmethod
-    def fit(self, pooled: Any) -> LinearHead:
+    def fit(self, pooled: Any) -> Head:
         """Return the head from what `pool` gave."""
 
 

@@ -26,6 +26,7 @@ METHOD_TITLES = {
     "afl": "AFL",
     "fedcgs": "FedCGS",
     "gh-lda": "GH-LDA",
+    "gh-qda": "GH-QDA",
     "fishermix": "FisherMix",
     "fedpft-spherical": "FedPFT, spherical",
     "fedpft-diagonal": "FedPFT, diagonal",
