@@ -15,6 +15,7 @@ from fedcof import CCVR, Fed3R, FedCOF, LinearHead
 from fedcof.backbones import get
 from fedcof.cli import app
 from fedcof.commands.shared import EXIT_LEFT_OUT
+from fedcof.methods.gh_qda import GHQDA
 
 
 def run(*arguments):
@@ -82,6 +83,21 @@ class TestPredict:
         head.save(tmp_path / "ccvr")
         rows = csv_of(run("predict", tmp_path / "ccvr", folder / "new.csv").stdout)
         assert all(1 / 3 < float(row["probability"]) <= 1 for row in rows)
+
+    def test_a_quadratic_head_is_taken_where_a_head_is(self, folder, tmp_path):
+        rng, method, labels = np.random.default_rng(0), GHQDA(), np.array(list("abc" * 20))
+        summary = method.summarize(draw(rng, labels), labels, client_id="all")
+        head = method.solve([summary])
+        head.save(tmp_path / "head")
+        lines = csv_of(run("predict", tmp_path / "head", folder / "new.csv").stdout)
+        assert all(0 < float(line["probability"]) <= 1 for line in lines)
+        shown = run("evaluate", tmp_path / "head", folder / "test.csv", "--json")
+        assert json.loads(shown.stdout)["calibration"]["log_loss"] > 0
+        shown = run("inspect", tmp_path / "head", "--json")
+        assert json.loads(shown.stdout)[0]["method"] == "gh-qda"
+        refused = run("export", tmp_path / "head", "--onnx", tmp_path / "model.onnx")
+        assert refused.exit_code == 1
+        assert "holds a quadratic head, but a linear one is needed here" in refused.stderr
 
     def test_samples_of_unknown_classes_are_marked_where_it_is_asked(self, folder, tmp_path):
         rng = np.random.default_rng(1)

@@ -8,6 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from fedcof import FedCOFOracle, HeadError, SummaryError, withdraw
+from fedcof.methods.gaussian_heads import GHLDA
 from fedcof.methods.gh_qda import GHQDA, pooled_samples_by_evidence
 
 
@@ -35,6 +36,14 @@ def test_with_the_pooled_covariance_alone_it_is_the_form_lda(iris):
     method = GHQDA(blend=0.0, pooled_share=1.0)
     found = method.solve([method.summarize(x, y)]).predict_log_proba(x)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_with_the_pooled_covariance_alone_it_is_gh_lda(iris):
+    x, y = iris
+    theirs, method = GHLDA(), GHQDA(pooled_share=1.0)
+    expected = theirs.solve([theirs.summarize(x, y)]).predict_log_proba(x)
+    found = method.solve([method.summarize(x, y)]).predict_log_proba(x)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore::fedcof.errors.OddSiteWarning")

@@ -80,7 +80,8 @@ class Head(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _KINDS.add(cls.kind, cls)
+        if "kind" in vars(cls):
+            _KINDS.add(cls.kind, cls)
 
     @property
     @abstractmethod

@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from scipy.optimize import minimize_scalar
 from scipy.special import multigammaln
 
 from fedcof.errors import SummaryError
@@ -50,6 +49,10 @@ class GHQDA(Method[ClassCovariances]):
     After GH-QDA of "The Gaussian-Head OFL Family" (Turazza et al., 2026), whose clients send second
     moments of the classes. Departures: clients send means and covariances, as for CCVR; nu is ours.
     A class of one sample has the pooled covariance.
+
+    Features of a deep backbone have heavier tails than a Gaussian. So even a class of many samples
+    needs a large share of the pooled covariance, and a likelihood asks for too little of it. Where
+    features are nearly Gaussian, `pooled_share` 0 with `pooled_samples` "auto" is better.
     """
 
     name: ClassVar[str] = "gh-qda"
@@ -195,6 +198,8 @@ def pooled_samples_by_evidence(spread: NDArray[np.float64], freedom: NDArray[np.
     >>> round(pooled_samples_by_evidence(np.array([[8.0, 0.1], [0.1, 8.0]]), np.array([50, 50])))
     0
     """
+    from scipy.optimize import minimize_scalar
+
     dim = spread.shape[1]
     freedom = freedom.astype(np.float64)
     scatter = freedom[:, None] * np.maximum(spread, 0.0)
