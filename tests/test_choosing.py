@@ -1,12 +1,14 @@
 """What is chosen from summaries alone: how good it is, and what it must not depend on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedcof.choosing import HeldOutMeans, ridge_by_evidence
 from fedcof.classifiers import FedCOFClassifier
 from fedcof.errors import FewMeansWarning
-from fedcof.methods import Fed3R, FedCOF, FedCOFOracle, get_method
+from fedcof.methods import Fed3R, FedCOF, FedCOFOracle, FedCOFSketch, get_method
 from fedcof.scatter import ClassStatistics
 from fedcof.summaries import merge
 
@@ -178,3 +180,29 @@ def test_very_many_means_are_left_out_in_part():
     held_out = HeldOutMeans.of(statistics, statistics.class_means())
     assert len(held_out.counts) == 4096
     assert held_out.shares.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("form", ["regression", "lda"])
+def test_a_sketch_chooses_its_shrinkage_and_rho(federation, form):
+    method = FedCOFSketch(rank=4, form=form, priors="uniform" if form == "lda" else "counts")
+    parts = sent(method, *federation)
+    head = method.solve(parts)
+    hyperparameters = head.provenance.hyperparameters
+    assert head.provenance.automatic == ["shrinkage", "rho"]
+    assert 0 <= hyperparameters["rho"] <= 1
+    merged = method.solve([merge(parts[3:8]), *parts[:3], *parts[8:]])
+    assert merged.provenance.hyperparameters == hyperparameters
+    features, labels, _ = samples(20_000, np.random.default_rng(1))
+    best = max(
+        replace(method, rho=rho, shrinkage_relative=relative).solve(parts).score(features, labels)
+        for rho in (0.0, 0.5, 1.0)
+        for relative in (0.01, 0.1, 1.0)
+    )
+    assert head.score(features, labels) > best - 0.015
+
+
+def test_a_sketch_of_one_client_has_nothing_to_choose_from():
+    features, labels, _ = samples(100, np.random.default_rng(0))
+    method = FedCOFSketch(rank=4)
+    head = method.solve([method.summarize(features, labels)])
+    assert head.provenance.hyperparameters["rho"] == 0.5

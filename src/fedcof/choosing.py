@@ -13,7 +13,7 @@ The derivations are in ``docs/methods.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,21 @@ def _logarithmic(lowest: float, highest: float) -> NDArray[np.float64]:
 # The scatter is estimated from means
 
 
+def relative_candidates(values: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    """Return the relative shrinkages that may matter, six a decade.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (dim,)
+        The eigenvalues of the matrix, ascending.
+    unit : float
+        What a relative shrinkage of 1 adds to its diagonal.
+    """
+    positive = values[values > rounding(values[-1], len(values))]
+    lowest = max(positive[0] / unit / 100, _LOWEST) if len(positive) else _LOWEST
+    return _logarithmic(min(lowest, _HIGHEST), _HIGHEST)
+
+
 class Growth(NamedTuple):
     """How the spread of a class's means grows with the samples behind them.
 
@@ -138,6 +153,8 @@ class HeldOutMeans:
         The class of each.
     counts : ndarray of int64, shape (rows,)
         The samples behind each, n.
+    client_index : ndarray of int64, shape (rows,)
+        The client that sent each.
     shares : ndarray of float64, shape (rows,)
         What each counts in an average, so that a class counts by its samples; they sum to 1.
     """
@@ -147,6 +164,7 @@ class HeldOutMeans:
     deviations: NDArray[np.float64]
     class_index: NDArray[np.int64]
     counts: NDArray[np.int64]
+    client_index: NDArray[np.int64]
     shares: NDArray[np.float64]
 
     @classmethod
@@ -167,8 +185,15 @@ class HeldOutMeans:
             deviations=(_take(statistics.means, rows) - class_means[index]) * stretch[:, None],
             class_index=index,
             counts=counts,
+            client_index=statistics.client_index[rows],
             shares=shares / shares.sum(),
         )
+
+    @property
+    def scatter_of_mean(self) -> NDArray[np.float64]:
+        """``N mu_g mu_g^T``, the part of G that is no scatter."""
+        total = self.class_counts @ self.class_means
+        return np.asarray(np.outer(total, total) / self.class_counts.sum())
 
     @property
     def growth(self) -> Growth:
@@ -191,7 +216,6 @@ class HeldOutMeans:
         weights: NDArray[np.float64],
         *,
         log_priors: NDArray[np.float64] | None = None,
-        within: NDArray[np.float64] | None = None,
         candidates: NDArray[np.float64] | None = None,
     ) -> Choice:
         """Return the shrinkage with which the most samples are expected to be right.
@@ -206,8 +230,6 @@ class HeldOutMeans:
             How often the matrix holds ``e e^T`` of every row.
         log_priors : ndarray of float64, shape (classes,), optional
             Of the discriminant analysis; None for the regression with rows of length 1.
-        within : ndarray of float64, shape (dim, dim), optional
-            The covariance of the samples of a client's class, where it is known.
         candidates : ndarray of float64, optional
             The relative shrinkages to take one of. By default those that may matter, six a decade:
             from a hundredth of the smallest eigenvalue that is not zero.
@@ -227,33 +249,62 @@ class HeldOutMeans:
         sample is ``mu_c + e / sqrt(n)`` plus the noise of a sample at its client. If nothing is
         known of that, it is taken to be as large as the shift, and the same in every direction.
         """
-        values, basis = linalg.eigh(matrix)
+        spectrum = linalg.eigh(matrix)
         if candidates is None:
-            positive = values[values > rounding(values[-1], len(values))]
-            lowest = max(positive[0] / unit / 100, _LOWEST) if len(positive) else _LOWEST
-            candidates = _logarithmic(min(lowest, _HIGHEST), _HIGHEST)
-        values = np.maximum(values, 0.0)
+            candidates = relative_candidates(spectrum[0], unit)
+        diagonals = unit * candidates
+        noise = self.isotropic_noise() if self.growth.is_shift else None
+        curve = self.accuracies(spectrum, diagonals, weights, log_priors=log_priors, noise=noise)
+        best = int(np.argmax(curve))
+        return Choice(float(candidates[best]), float(curve[best]))
+
+    def isotropic_noise(self) -> NDArray[np.float64]:
+        """Return a covariance as large as the shift, and the same in every direction."""
+        dim = self.class_means.shape[1]
+        spread = ((self.deviations**2).sum(axis=1) / self.counts) @ self.shares
+        return np.asarray(np.eye(dim) * (spread / dim))
+
+    def accuracies(
+        self,
+        spectrum: tuple[NDArray[np.float64], NDArray[np.float64]],
+        diagonals: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        *,
+        log_priors: NDArray[np.float64] | None = None,
+        noise: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the accuracy to be expected for each of several multiples of the identity.
+
+        Parameters
+        ----------
+        spectrum : eigenvalues and eigenvectors of the matrix
+        diagonals : ndarray of float64, shape (candidates,)
+            What is added to the diagonal.
+        weights : ndarray of float64, shape (rows,)
+            How often the matrix holds ``e e^T`` of every row.
+        log_priors
+            As in `choose`.
+        noise : ndarray of float64, shape (dim, dim), optional
+            The covariance of a sample at its client, where most of the spread is shift; None where
+            the deviations are those of samples.
+        """
+        values, basis = np.maximum(spectrum[0], 0.0), spectrum[1]
         centre = 0.0 if log_priors is None else np.exp(log_priors) @ self.class_means
         means = (self.class_means - centre) @ basis
         rows = self.deviations @ basis
-        noise = None
-        if self.growth.is_shift:
-            spread = ((self.deviations**2).sum(axis=1) / self.counts) @ self.shares
-            plain = np.eye(len(values)) * (spread / len(values))
-            noise = plain if within is None else basis.T @ within @ basis
+        turned = None if noise is None else basis.T @ noise @ basis
         curve = [
             self._accuracy(
-                1 / (values + unit * each),
-                means,
-                rows,
-                weights,
-                log_priors=log_priors,
-                noise=noise,
+                1 / (values + diagonal), means, rows, weights, log_priors=log_priors, noise=turned
             )
-            for each in candidates
+            for diagonal in diagonals
         ]
-        best = int(np.argmax(curve))
-        return Choice(float(candidates[best]), curve[best])
+        return np.array(curve)
+
+    def only(self, rows: NDArray[np.bool_]) -> HeldOutMeans:
+        """Return some of the rows; the shares still sum to 1 over all."""
+        names = ("deviations", "class_index", "counts", "client_index", "shares")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def _accuracy(
         self,
@@ -275,8 +326,9 @@ class HeldOutMeans:
         without = of_rows * kept[:, None]
         if noise is None:
             scores = of_means[self.class_index] + without
-            scores[own] -= (squares * kept) @ self.shares / self.class_counts[self.class_index]
-            blur = without.T @ (without * self.shares[:, None]) * len(rows) ** -0.4
+            shares = self.shares / self.shares.sum()
+            scores[own] -= (squares * kept) @ shares / self.class_counts[self.class_index]
+            blur = without.T @ (without * shares[:, None]) * len(rows) ** -0.4
         else:
             scores = of_means[self.class_index] + without / np.sqrt(self.counts)[:, None]
             blur = solved @ noise @ solved.T

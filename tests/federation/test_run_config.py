@@ -31,7 +31,7 @@ def test_an_unknown_key_is_refused_with_the_near_ones(key, message):
 
 def test_defaults_are_those_of_the_declarations():
     known = known_keys()
-    assert (known["shrinkage"], known["quorum"], known["train-mode"]) == (1.0, 0, "probe")
+    assert (known["shrinkage"], known["quorum"], known["train-mode"]) == ("default", 0, "probe")
     assert known["train-target"] is None
 
 

@@ -44,7 +44,7 @@ def of_rank(rank, clients):
 @pytest.mark.parametrize("form", ["lda", "regression"])
 def test_with_all_eigenpairs_it_is_the_oracle(form):
     clients = make_clients()
-    method = FedCOFSketch(rank=DIM, shrinkage_relative=0.0, form=form, priors=PRIORS[form])
+    method = FedCOFSketch(rank=DIM, shrinkage=0.0, form=form, priors=PRIORS[form])
     oracle = FedCOFOracle(0.0, form=form, priors=PRIORS[form])
     head = method.solve(of_rank(DIM, clients))
     exact = oracle.solve(oracle.summarize(x, y, client_id=c) for c, (x, y) in clients.items())

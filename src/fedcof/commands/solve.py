@@ -136,6 +136,10 @@ def solve(
         )
         if per_site is not None:
             say(f"{per_site}: {len(own):,} heads of clients", as_json=as_json)
+        if head.provenance is not None and head.provenance.automatic:
+            numbers = head.provenance.hyperparameters
+            told = [f"{name} {numbers[name]:.3g}" for name in head.provenance.automatic]
+            say(f"chosen from the summaries: {', '.join(told)}", as_json=as_json)
         if arrived.set_aside:
             raise typer.Exit(EXIT_LEFT_OUT)
 

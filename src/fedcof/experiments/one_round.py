@@ -51,6 +51,9 @@ class OneRound(Procedure):
         head, seconds = clients.solved(sender, pooled)
         test_features = clients.source.features(sender.transform, "test")
         measured: dict[str, Any] = {"accuracy": head.score(test_features, dealt.test_labels)}
+        if head.provenance is not None:
+            numbers = head.provenance.hyperparameters
+            measured |= {f"chosen_{name}": numbers[name] for name in head.provenance.automatic}
         if "train_accuracy" in execution.metrics:
             train_features = clients.source.features(sender.transform, "train")
             measured["train_accuracy"] = head.score(train_features, dealt.labels)

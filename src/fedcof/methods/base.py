@@ -198,14 +198,12 @@ class Method(ABC, Generic[S]):
         parts = ordered(summaries, cast("type[S]", self.summary_type))
         for _, odd in () if screened or len(parts) > _SCREENED else screen(parts):
             warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
-        pooled = self.pool(parts)
-        method = self.tuned(pooled)
-        head = method.fit(pooled)
+        head = self.fit(self.pool(parts))
+        made = head.provenance or Provenance(self.name)
         origin = common_origin(parts)
         provenance = replace(
-            head.provenance or Provenance(self.name),
-            hyperparameters=asdict(method) | self.sent_settings(parts),
-            automatic=self.automatic,
+            made,
+            hyperparameters={**(made.hyperparameters or asdict(self)), **self.sent_settings(parts)},
             clients=sum(len(part.client_ids) for part in parts),
             samples=sum(part.total for part in parts),
             formula_bytes=sum(part.formula_bytes for part in parts),
@@ -226,19 +224,6 @@ class Method(ABC, Generic[S]):
         None where it depends on who holds what.
         """
         return None
-
-    @property
-    def automatic(self) -> list[str]:
-        """The hyperparameters that the server chooses from the summaries."""
-        return [
-            known.name
-            for known in settings_of(type(self)).values()
-            if not known.client and getattr(self, known.name) in known.words
-        ]
-
-    def tuned(self, pooled: Any) -> Self:
-        """Return the method with numbers in place of "auto", from what `pool` gave."""
-        return self
 
     @abstractmethod
     def fit(self, pooled: Any) -> Head:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import SettingError, first_of
-from fedcof.heads import LinearHead, solve_discriminant, solve_head
+from fedcof.heads import LinearHead, Provenance, solve_discriminant, solve_head
 from fedcof.methods.base import Method, check_two_classes
 from fedcof.rejection import Rejection
 from fedcof.scatter import Scatter
-from fedcof.settings import setting
+from fedcof.settings import setting, settings_of
 from fedcof.summaries import Summary
 
 S = TypeVar("S", bound=Summary)
@@ -81,16 +81,35 @@ class ClosedForm(Method[S]):
         """Return the head of the form that is asked for; what is automatic is chosen."""
         check_two_classes(pooled.classes)
         method = self.tuned(pooled)
+        provenance = Provenance(
+            self.name,
+            asdict(method),
+            automatic=[
+                name
+                for name, known in settings_of(type(self)).items()
+                if getattr(self, name) in known.words and getattr(method, name) not in known.words
+            ],
+        )
         if method.form == "regression":
-            return LinearHead(solve_head(method.gram(pooled), pooled.sums), pooled.classes)
+            weight = solve_head(method.gram(pooled), pooled.sums)
+            return LinearHead(weight, pooled.classes, provenance=provenance)
         scatter = method.scatter_of(pooled)
         priors = class_priors(method.priors, scatter.classes, scatter.class_counts)
         weight, bias = solve_discriminant(scatter.class_means, method.covariance(scatter), priors)
         t = method.temperature
         rejection = Rejection.of(weight, scatter.class_means, priors, t)
         return LinearHead(
-            weight / t, scatter.classes, bias / t, probabilistic=True, rejection=rejection
+            weight / t,
+            scatter.classes,
+            bias / t,
+            provenance,
+            probabilistic=True,
+            rejection=rejection,
         )
+
+    def tuned(self, pooled: Any) -> Self:
+        """Return the method with numbers in place of what is automatic, from what `pool` gave."""
+        return self
 
 
 _SHARE = re.compile(r"(?P<label>.+?)=(?P<share>[^=,]+)(?:,\s*|$)")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from fedcof.choosing import HeldOutMeans
 from fedcof.codings import AUTO
 from fedcof.errors import naming
 from fedcof.methods.base import Outline
@@ -26,6 +27,94 @@ from fedcof.transforms import NO_TRANSFORM, RandomFeatures, Transform
 
 _CODING = "means=int8,vectors=int4"
 """Where the rank is given."""
+
+_FOLDS = 5
+_LARGE = 1024
+"""Every client is left out once, in a fold; of longer features a single fold is enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClientSketches(SketchedScatter):
+    """What clients sent, and the scatter that it gives.
+
+    Parameters
+    ----------
+    parts : sequence of ScatterSketch
+        In the order of the clients.
+    statistics : ClassStatistics
+        Their means.
+    between : ndarray of float64, shape (dim, dim)
+        The scatter between the clients' means of a class.
+    """
+
+    parts: Sequence[ScatterSketch]
+    statistics: ClassStatistics
+    between: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[ScatterSketch], kept: NDArray[np.bool_] | None = None
+    ) -> ClientSketches:
+        """Pool what clients sent.
+
+        Parameters
+        ----------
+        parts : sequence of ScatterSketch
+            In the order of the clients.
+        kept : ndarray of bool, shape (clients,), optional
+            Which of the clients; all by default, without a copy.
+        """
+        means, vectors = [part.means for part in parts], [part.vectors for part in parts]
+        counts, labels, traces, ranks, rows = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("counts", "classes", "trace", "rank_per_client", "rows_per_client")
+        )
+        clients = np.repeat(np.arange(len(rows)), rows)
+        if kept is not None:
+            of_row, of_vector = np.repeat(kept, rows), np.repeat(kept, ranks)
+            means, vectors = _rows_of(means, of_row), _rows_of(vectors, of_vector)
+            counts, labels, clients = counts[of_row], labels[of_row], clients[of_row]
+            traces = traces[kept]
+        statistics = ClassStatistics.gather(means, counts, labels, clients)
+        class_means, between = statistics.scatter_of_means()
+        sketch = outer_products(vectors, np.result_type(*vectors))
+        freedom = len(counts) - len(statistics.classes)
+        within_clients = int(counts.sum()) - len(counts)
+        by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
+        return cls(
+            classes=statistics.classes,
+            class_counts=statistics.class_counts,
+            class_means=class_means,
+            known=between + sketch,
+            left=float(traces.sum(dtype=np.float64)),
+            shape=shape_of_rest(by_means, sketch),
+            sphere=np.eye(len(sketch)) / len(sketch),
+            parts=parts,
+            statistics=statistics,
+            between=between,
+        )
+
+    @property
+    def clients(self) -> int:
+        """How many clients sent the parts."""
+        return sum(len(part.client_ids) for part in self.parts)
+
+    def within_clients(self) -> NDArray[np.float64]:
+        """Return the covariance within the clients, half of what is left spread evenly."""
+        freedom = int(self.class_counts.sum()) - len(self.statistics.counts)
+        return np.asarray((self.scatter(0.5).within_scatter - self.between) / max(1, freedom))
+
+
+def _rows_of(
+    arrays: Sequence[NDArray[np.floating[Any]]], kept: NDArray[np.bool_]
+) -> list[NDArray[np.floating[Any]]]:
+    """Return the rows that are kept of arrays that stand one after the other."""
+    return [
+        array[of_array]
+        for array, of_array in zip(
+            arrays, np.split(kept, np.cumsum([len(array) for array in arrays])[:-1]), strict=True
+        )
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +143,7 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         To how many random ReLU features all clients lift theirs, 0 for none. "auto" is 4 or 8 times
         their length where it pays; that is planned where the clients are known beforehand, and
         nothing is lifted where they are not. See `fedcof.methods.spending.plan_lift`.
-    shrinkage_relative, rho, form, priors
+    shrinkage, shrinkage_relative, rho, form, priors
         As in `Sketched`.
 
     Examples
@@ -165,29 +254,51 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         """Return the highest rank that a client sent."""
         return {"rank": max(int(part.rank_per_client.max()) for part in parts)}
 
-    def pool(self, parts: Sequence[ScatterSketch]) -> SketchedScatter:
+    def pool(self, parts: Sequence[ScatterSketch]) -> ClientSketches:
         """Return the class means and what is known of the scatter about them."""
-        parts = one_after_the_other(parts)
-        statistics = ClassStatistics.gather(
-            [part.means for part in parts],
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate([part.classes for part in parts]),
-        )
-        class_means, between = statistics.scatter_of_means()
-        vectors = [part.vectors for part in parts]
-        sketch = outer_products(vectors, np.result_type(*vectors))
-        freedom = len(statistics.counts) - len(statistics.classes)
-        within_clients = int(statistics.counts.sum()) - len(statistics.counts)
-        by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
-        return SketchedScatter(
-            classes=statistics.classes,
-            class_counts=statistics.class_counts,
-            class_means=class_means,
-            known=between + sketch,
-            left=float(np.concatenate([part.trace for part in parts]).sum(dtype=np.float64)),
-            shape=shape_of_rest(by_means, sketch),
-            sphere=np.eye(len(sketch)) / len(sketch),
-        )
+        return ClientSketches.of(one_after_the_other(parts))
+
+    def accuracies(
+        self, pooled: ClientSketches, rhos: Sequence[float], relatives: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """Return the accuracy to be expected, shape (rhos, relatives).
+
+        The clients are left out a fold at a time. The rest gives the scatter; the deviations of the
+        fold's means from those of their classes make the samples that it is scored with, as
+        `fedcof.choosing.HeldOutMeans` has it. If most of the spread is shift, the noise of a sample
+        is that of the fold's own scatter.
+        """
+        statistics, clients = pooled.statistics, pooled.clients
+        if statistics.means_per_class.max() < 2 or clients < 2:
+            return None
+        held_out = HeldOutMeans.of(statistics, pooled.class_means)
+        regression = self.form == "regression"
+        log_priors = None if regression else self.log_priors(pooled.scatter(1.0))
+        freedom = int(pooled.class_counts.sum()) - len(pooled.classes)
+        folds = min(clients, _FOLDS)
+        found = np.zeros((len(rhos), len(relatives)))
+        for fold in range(folds if len(pooled.shape) <= _LARGE else 1):
+            of_fold = np.arange(clients) % folds == fold
+            scored = held_out.only(of_fold[held_out.client_index])
+            rest = ClientSketches.of(pooled.parts, ~of_fold)
+            if not len(scored.counts) or rest.class_counts.sum() == len(rest.classes):
+                continue
+            noise = None
+            if held_out.growth.is_shift:
+                noise = ClientSketches.of(pooled.parts, of_fold).within_clients()
+            for place, rho in enumerate(rhos):
+                scatter = rest.scatter(rho)
+                matrix = scatter.covariance(0.0)
+                if regression:  # G over its degrees of freedom
+                    matrix += held_out.scatter_of_mean / freedom
+                found[place] += scored.accuracies(
+                    linalg.eigh(matrix),
+                    scatter.mean_variance * relatives,
+                    np.zeros(len(scored.counts)),
+                    log_priors=log_priors,
+                    noise=noise,
+                )
+        return found
 
 
 def shape_of_rest(

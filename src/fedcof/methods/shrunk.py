@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.choosing import Choice, HeldOutMeans, ridge_by_evidence
+from fedcof.choosing import HeldOutMeans, ridge_by_evidence
 from fedcof.methods.closed_form import ClosedForm, class_priors
 from fedcof.scatter import Scatter
 from fedcof.settings import Auto, setting
@@ -55,63 +55,37 @@ class Shrunk(ClosedForm[S]):
         scatter = self.scatter_of(pooled)
         unit = scatter.mean_variance
         if self.shrinkage_relative and unit:
-            return replace(self, shrinkage=self.shrinkage_relative * unit)
-        return self.with_shrinkage(scatter)[0] if isinstance(self.shrinkage, str) else self
+            return self.with_relative(self.shrinkage_relative, unit)
+        return self.choose(scatter) if isinstance(self.shrinkage, str) else self
 
-    def with_shrinkage(
-        self, scatter: Scatter, within: NDArray[np.float64] | None = None
-    ) -> tuple[Self, float]:
-        """Return the method with the shrinkage for a scatter, and the accuracy expected of it.
-
-        Parameters
-        ----------
-        scatter : Scatter
-        within : ndarray of float64, shape (dim, dim), optional
-            The covariance of the samples of a client's class, where it is known.
-
-        Returns
-        -------
-        method : Shrunk
-        accuracy : float
-            From 0 to 1; 0 where no class has two means, so that it cannot be told.
-        """
+    def choose(self, scatter: Scatter) -> Self:
+        """Return the method with the shrinkage chosen for a scatter."""
         unit, freedom = scatter.mean_variance, scatter.total - len(scatter.classes)
         if unit == 0:  # no spread to be relative to: any shrinkage gives much the same head
             shrinkage = float(np.square(scatter.class_means).mean()) or 1.0
-            return replace(self, shrinkage=shrinkage, shrinkage_relative=0.0), 0.0
-        given = self.shrinkage_relative
-        if not isinstance(self.shrinkage, str):
-            given = given or self.shrinkage / unit
+            return replace(self, shrinkage=shrinkage)
         statistics = scatter.statistics
         if statistics is None or statistics.means_per_class.max() < 2:
             gram = scatter.gram(0.0, "both")
             ridge = ridge_by_evidence(gram, scatter.sums, scatter.class_counts)
-            choice = Choice(given or ridge / freedom / unit, 0.0)
+            return self.with_relative(ridge / freedom / unit, unit)
+        held_out = HeldOutMeans.of(statistics, scatter.class_means)
+        weights = scatter.class_weights[held_out.class_index]
+        if self.form == "lda":
+            log_priors = self.log_priors(scatter)
+            covariance = scatter.covariance(0.0)
+            choice = held_out.choose(covariance, unit, weights / freedom, log_priors=log_priors)
         else:
-            held_out = HeldOutMeans.of(statistics, scatter.class_means)
-            weights = scatter.class_weights[held_out.class_index]
-            candidates = np.array([given]) if given else None
-            if self.form == "lda":
-                priors = class_priors(self.priors, scatter.classes, scatter.class_counts)
-                choice = held_out.choose(
-                    scatter.covariance(0.0),
-                    unit,
-                    weights / freedom,
-                    log_priors=np.log(priors),
-                    within=within,
-                    candidates=candidates,
-                )
-            else:
-                choice = held_out.choose(
-                    self.regression(scatter),
-                    unit * freedom,
-                    weights,
-                    within=within,
-                    candidates=candidates,
-                )
-        relative = choice.relative
-        method = replace(self, shrinkage=relative * unit, shrinkage_relative=relative)
-        return method, choice.accuracy
+            choice = held_out.choose(self.regression(scatter), unit * freedom, weights)
+        return self.with_relative(choice.relative, unit)
+
+    def with_relative(self, relative: float, unit: float) -> Self:
+        """Return the method with a relative shrinkage, and what that is in numbers."""
+        return replace(self, shrinkage=relative * unit, shrinkage_relative=relative)
+
+    def log_priors(self, scatter: Scatter) -> NDArray[np.float64]:
+        """Return the logarithms of the priors of the form lda."""
+        return np.log(class_priors(self.priors, scatter.classes, scatter.class_counts))
 
     def regression(self, scatter: Scatter) -> NDArray[np.float64]:
         """Return G of the regression, without its shrinkage."""

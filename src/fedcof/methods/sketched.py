@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.methods.closed_form import ClosedForm, Form
+from fedcof.methods.closed_form import Form
+from fedcof.methods.shrunk import Shrunk
 from fedcof.scatter import Scatter
-from fedcof.settings import setting
+from fedcof.settings import Auto, setting
 from fedcof.summaries import Summary
 
 S = TypeVar("S", bound=Summary)
+
+_RHOS = (0.0, 0.2, 0.5, 0.8, 1.0)
+_RELATIVES = 10.0 ** np.arange(-3, 1.01, 1 / 3)
+"""What rho and the relative shrinkage are chosen from."""
+
+_RHO, _RELATIVE = 0.5, 0.2
+"""Taken where nothing tells one from another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,27 +68,33 @@ class SketchedScatter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sketched(ClosedForm[S]):
+class Sketched(Shrunk[S]):
     """A method whose `pool` gives a `SketchedScatter`.
 
     Parameters
     ----------
-    shrinkage_relative : float, default 0.2
-        What is added to the diagonal of the covariance, as a multiple of its trace over d.
-    rho : float, default 0.5
+    shrinkage : float or "auto", default "auto"
+        gamma, added to the diagonal of every class's covariance.
+    shrinkage_relative : float, default 0.0
+        As in `Shrunk`.
+    rho : float or "auto", default "auto"
         The share of what is left that is spread evenly over all directions; the other share has the
-        estimated shape.
+        estimated shape. "auto" chooses it together with the shrinkage, where the statistic tells
+        one client from another; else it is 0.5, and the relative shrinkage 0.2.
     form : {"regression", "lda"}, default "lda"
         The linear discriminant analysis, or the least-squares solution of FedCOF.
     priors : str, default "uniform"
         As in `ClosedForm`. Rows of length 1, as FedCOF has them, favour no class either.
     """
 
-    shrinkage_relative: float = setting(
-        0.2, "Added to the diagonal of the covariance, of its trace over d.", minimum=0
+    shrinkage: float | Auto = setting(
+        "auto", "gamma, on the diagonal of every class's covariance; auto chooses it.", minimum=0
     )
-    rho: float = setting(
-        0.5, "Share of the unknown scatter that is spread evenly.", minimum=0, maximum=1
+    rho: float | Auto = setting(
+        "auto",
+        "Share of the unknown scatter that is spread evenly; auto chooses it.",
+        minimum=0,
+        maximum=1,
     )
     form: Form = setting("lda", "lda, whose scores are log posteriors, or the paper's regression.")
     priors: str = setting(
@@ -89,13 +104,44 @@ class Sketched(ClosedForm[S]):
 
     def scatter_of(self, pooled: SketchedScatter) -> Scatter:
         """Return the scatter within the classes."""
+        if isinstance(self.rho, str):
+            raise TypeError("rho is chosen by Method.tuned, from what pool gave")
         return pooled.scatter(self.rho)
+
+    def tuned(self, pooled: SketchedScatter) -> Self:
+        """Return the method with its shrinkage and rho as numbers."""
+        unit = pooled.scatter(1.0).mean_variance  # the same for every rho
+        if unit == 0 and isinstance(self.rho, str):
+            return replace(self, rho=_RHO).tuned(pooled)
+        if unit == 0 or not (isinstance(self.rho, str) or isinstance(self.shrinkage, str)):
+            return super().tuned(pooled)
+        rhos = _RHOS if isinstance(self.rho, str) else (self.rho,)
+        relatives = _RELATIVES
+        if self.shrinkage_relative:
+            relatives = np.array([self.shrinkage_relative])
+        elif not isinstance(self.shrinkage, str):
+            relatives = np.array([self.shrinkage / unit])
+        if len(rhos) == len(relatives) == 1:
+            return self.with_relative(float(relatives[0]), unit)
+        found = self.accuracies(pooled, rhos, relatives)
+        if found is None:
+            rho = _RHO if len(rhos) > 1 else rhos[0]
+            relative = _RELATIVE if len(relatives) > 1 else float(relatives[0])
+        else:
+            place, column = np.unravel_index(np.argmax(found), found.shape)
+            rho, relative = rhos[place], float(relatives[column])
+        return replace(self, rho=rho).with_relative(relative, unit)
+
+    def accuracies(
+        self, pooled: Any, rhos: Sequence[float], relatives: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """Return the accuracy to be expected, shape (rhos, relatives); None: it cannot be told."""
+        return None
 
     def gram(self, pooled: SketchedScatter) -> NDArray[np.float64]:
         """Return G of eq. classifier-init."""
-        scatter = self.scatter_of(pooled)
-        return scatter.gram(self.shrinkage_relative * scatter.mean_variance)
+        return self.scatter_of(pooled).gram(self.gamma)
 
     def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
         """Return the covariance within the classes with its shrinkage."""
-        return scatter.covariance(self.shrinkage_relative * scatter.mean_variance)
+        return scatter.covariance(self.gamma)
