@@ -23,7 +23,7 @@ from fedcof.settings import check_settings, setting
 from fedcof.summaries import Summary
 from fedcof.summaries.base import TRANSFORM
 from fedcof.summaries.samples import check_samples
-from fedcof.transforms import NO_TRANSFORM, Transform, chain, parse
+from fedcof.transforms import NO_TRANSFORM, Chain, Transform, chain, parse
 
 STEPS: Registry[type[Step]] = Registry("step")
 """Every step by its name."""
@@ -88,7 +88,8 @@ class Sender:
         How the numbers travel; a key of `fedcof.codings.CODINGS`, or one for each array, such as
         ``means=int8,vectors=int4``. "auto" is what the method says, `Method.coding`.
     transform : Transform, default NO_TRANSFORM
-        What is done to the features first; what is sent says it, and the head does it too.
+        What is done to the features first; what is sent says it, and the head does it too. What
+        the method adds in any federation, `Method.lifting`, comes behind it.
     steps : tuple of Step, default ()
         What is done to a summary before it is encoded, in this order.
     """
@@ -105,6 +106,10 @@ class Sender:
             object.__setattr__(self, "coding", self.method.coding)
         if self.coding != AUTO:
             parse_codings(self.coding, self.method.summary_type.axes)
+        own, lifting = self.transform, self.method.lifting
+        last = own.steps[-1:] if isinstance(own, Chain) else (own,)
+        if last != (lifting,):  # a sender made of another's settings has it already
+            object.__setattr__(self, "transform", chain(own, lifting))
 
     def planned(self, dim: int, clients: Iterable[tuple[int, int]], num_classes: int) -> Self:
         """Return the sender with what its method plans for a federation; see `Method.plan`.

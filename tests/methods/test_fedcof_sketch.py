@@ -192,6 +192,18 @@ def test_features_are_lifted_where_their_covariance_can_be_known():
     assert lifted.planned(512, MANY, 100) == lifted
 
 
+def test_a_lift_that_is_asked_for_needs_no_plan():
+    sender = Sender(FedCOFSketch(lift=64), transform=Standardize())
+    lifted = chain(Standardize(), RandomFeatures(64))
+    assert sender.transform == lifted
+    assert Sender.from_settings(sender.settings()).transform == lifted
+    assert replace(sender, seed=1).transform == lifted  # once, not twice
+    for not_lifted in (FedCOFSketch(lift=0), FedCOFSketch(), FedCOF()):
+        assert Sender(not_lifted, transform=Standardize()).transform == Standardize()
+    head = FedCOFSketch(lift=64).solve(summaries(FedCOFSketch(lift=64), make_clients()))
+    assert str(head.transform) == "random-features:64:0:relu:16"
+
+
 def test_lifted_features_stay_within_the_budget_of_raw_ones():
     rng = np.random.default_rng(0)
     clients = {

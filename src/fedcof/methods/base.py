@@ -119,8 +119,13 @@ class Method(ABC, Generic[S]):
         """
         return self, coding
 
+    @property
+    def lifting(self) -> Transform:
+        """What all clients do to features after their own transform, in any federation."""
+        return NO_TRANSFORM
+
     def plan(self, dim: int, clients: Iterable[tuple[int, int]], num_classes: int) -> Transform:
-        """Return what all clients do to features after their own transform, before they summarize.
+        """Return what else all clients do to features before they summarize, in one federation.
 
         It is planned before anybody sends, from public numbers alone.
 

@@ -141,8 +141,9 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         The same in megabytes, 10**6 bytes; above 0 it goes before `budget`.
     lift : int or "auto", default "auto"
         To how many random ReLU features all clients lift theirs, 0 for none. "auto" is 4 or 8 times
-        their length where it pays; that is planned where the clients are known beforehand, and
-        nothing is lifted where they are not. See `fedcof.methods.spending.plan_lift`.
+        their length where it pays; that is planned where the clients are known beforehand (`fedcof
+        demo`, `federate`, the experiments). In the app of Flower and in `fedcof summarize` they are
+        not, and nothing is lifted. See `fedcof.methods.spending.plan_lift`.
     shrinkage, shrinkage_relative, rho, form, priors
         As in `Sketched`.
 
@@ -210,8 +211,14 @@ class FedCOFSketch(Sketched[ScatterSketch]):
             rank = highest_rank(allowance, partial(size, coding), most)
         return replace(self, rank=rank), coding
 
+    @property
+    def lifting(self) -> Transform:
+        """The random features that are asked for."""
+        asked = 0 if isinstance(self.lift, str) else self.lift
+        return RandomFeatures(asked) if asked else NO_TRANSFORM
+
     def plan(self, dim: int, clients: Iterable[tuple[int, int]], num_classes: int) -> Transform:
-        """Return the random features that are asked for, or those that pay."""
+        """Return the random features that pay, where the method is left to find them."""
 
         def rank(classes: int, samples: int, lifted: int) -> int | None:
             outline = Outline(np.arange(classes), samples, lifted, dim)
@@ -221,9 +228,9 @@ class FedCOFSketch(Sketched[ScatterSketch]):
             ] > self._allowance(outline)
             return None if too_large else cast("int", settled.rank)
 
-        features = self.lift
-        if isinstance(features, str):  # auto
-            features = plan_lift(dim, clients, num_classes, rank)
+        if self.lift != "auto":
+            return NO_TRANSFORM
+        features = plan_lift(dim, clients, num_classes, rank)
         return RandomFeatures(features) if features else NO_TRANSFORM
 
     def _allowance(self, outline: Outline) -> float:
