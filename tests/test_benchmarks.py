@@ -31,6 +31,11 @@ def test_the_server_benchmark_agrees_with_the_plain_algorithm():
     assert found["peak extra memory, arrays"]["value"] > 0
 
 
+def test_the_benchmark_of_the_sketch_runs():
+    found = results("sketch.py", *SMALL, "--rank", "2", "--samples", "60")
+    assert found["FedCOFSketch / FedCOF"]["value"] > 0
+
+
 def test_a_benchmark_prints_a_table():
     table = run("client_summarize.py", "--samples", "300", "--classes", "3", "--dim", "8")
     assert "summarize / floor" in table

@@ -185,6 +185,7 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         "auto",
         "Random features to which all clients lift theirs; 0 for none, auto where it pays.",
         minimum=0,
+        client=True,
     )
 
     @property
