@@ -43,7 +43,7 @@ class FedCOFLinearSketch(Sketched[LinearSketch]):
         Columns of O; with as many as a feature has numbers the scatter is exact.
     matrix_seed : int, default 0
         O is drawn from it; the same at all clients and the server.
-    shrinkage_relative, rho, form, priors
+    shrinkage, shrinkage_relative, rho, form, priors
         As in `Sketched`.
 
     Notes
