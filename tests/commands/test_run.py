@@ -101,6 +101,20 @@ def test_flowers_refusal_is_told_in_its_words(flower):
     assert "flwr run: Unknown SuperLink connection" in done.output
 
 
+def test_a_setting_that_the_app_does_not_have_is_named_with_a_near_one(
+    flower, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app").mkdir()
+    project = '[tool.flwr.app.config]\nmin-clients = 1\nrun-folder = ""\nlog-json = false\n'
+    (tmp_path / "app" / "pyproject.toml").write_text(project)
+    refused = {"success": False, "error-message": "[code: 15] Invalid run configuration."}
+    done, _ = flower(started=refused, options=["-c", 'run-folder="of = 7" min-cleints=13'])
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert "min-cleints is not in app/pyproject.toml; did you mean min-clients?" in said
+
+
 def test_a_superlink_that_is_gone_at_the_end_is_told(flower):
     done, _ = flower([ANSWERED], {"success": False, "error-message": "Connection refused"})
     assert done.exit_code == 1

@@ -109,7 +109,9 @@ def test_an_expired_certificate_is_named_where_the_clocks_agree(server, tmp_path
 
 
 def test_a_server_that_is_not_there_or_no_address_is_named(server):
-    assert "cannot be reached" in superlink_faults("127.0.0.1:1", None)[0]
+    [fault] = superlink_faults("127.0.0.1:1", None)
+    assert "cannot be reached" in fault
+    assert "look whether the SuperLink runs there" in fault
     assert "expected HOST:PORT" in superlink_faults("hospital", None)[0]
 
 

@@ -73,6 +73,16 @@ def test_another_job_is_refused_and_the_difference_named(store, key, value):
         SummaryStore(store._path, JOB | {key: value})
 
 
+def test_the_setting_of_a_method_is_named_and_another_method_before_it(tmp_path):
+    job = {"method": "fedcof", "client_settings": {"means_per_class": 1}}
+    path = tmp_path / "summaries.sqlite"
+    SummaryStore(path, job).close()
+    with pytest.raises(RunFolderError, match="means-per-class = 1, this run has"):
+        SummaryStore(path, job | {"client_settings": {"means_per_class": 4}})
+    with pytest.raises(RunFolderError, match='method = "fedcof", this run has method = "fedncm"'):
+        SummaryStore(path, {"method": "fedncm", "client_settings": {}})
+
+
 def test_another_version_of_the_tables_is_refused(store):
     store._database.execute("PRAGMA user_version = 99")
     with pytest.raises(RunFolderError, match="written by a later version; this version"):

@@ -136,3 +136,11 @@ def test_long_names_of_clients_do_not_run_into_each_other():
 def test_too_many_classes_to_name_are_counted():
     counts = {"00": {f"class {index:03}": 1 for index in range(100)}}
     assert class_histograms(counts).axes[0].get_ylabel() == "100 classes, class 000 to class 099"
+
+
+@pytest.mark.parametrize("clients", [7, 12, 15, 16, 17, 100])
+def test_short_names_of_clients_stay_whole_however_many_there_are(clients):
+    counts = {f"s{index}": {"a": 1} for index in range(clients)}
+    labels = [tick.get_text() for tick in class_histograms(counts).axes[0].get_xticklabels()]
+    assert set(labels) <= counts.keys()
+    assert 4 <= len(labels) <= 8

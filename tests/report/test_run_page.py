@@ -75,3 +75,12 @@ def test_is_run_knows_a_run_folder(folder, tmp_path):
     assert not is_run(tmp_path / "nothing")
     assert read_status(folder).known == 7
     assert (folder / STATUS).exists()
+
+
+def test_a_run_that_ended_before_its_first_round_is_told_as_a_run(folder):
+    (folder / "report.json").unlink()
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert "has ended: fedcof status" in said
+    assert "reproduce" not in said

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fedcof.errors import LaunchError
 from fedcof.installation import install_line
+
+_KEY = re.compile(r"""([^\s=]+)\s*=\s*(?:'[^']*'|"[^"]*"|\S+)""")
+"""A key of a run configuration, with its value behind it."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,30 @@ def start(app: str, superlink: str, run_config: Sequence[str]) -> Run:
     Raises
     ------
     LaunchError
-        If Flower refuses it, with Flower's words.
+        If Flower refuses it, with Flower's words, and the setting that the app does not have.
     """
     overrides = [word for text in run_config for word in ("--run-config", text)]
-    document = ask("run", app, superlink, *overrides)
+    try:
+        document = ask("run", app, superlink, *overrides)
+    except LaunchError as error:
+        raise LaunchError(f"{error}{_unknown_key(Path(app), run_config)}") from None
     return Run(str(document["run-id"]), superlink)
+
+
+def _unknown_key(app: Path, run_config: Sequence[str]) -> str:
+    """Return which key is not in an app's configuration, which Flower does not say."""
+    try:
+        project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
+        known = project["tool"]["flwr"]["app"]["config"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    for key in _KEY.findall(" ".join(run_config)):
+        if key not in known:
+            near = " or ".join(get_close_matches(key, known))
+            return f" {key} is not in {app / 'pyproject.toml'}" + f"; did you mean {near}?" * bool(
+                near
+            )
+    return ""
 
 
 def sites(superlink: str) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from fedcof import __version__
+from fedcof.errors import reason_of
 
 AHEAD, BEHIND = 5.0, 300.0
 """Seconds that a site's clock may be ahead of the SuperLink's, and behind."""
@@ -62,7 +63,10 @@ def superlink_faults(
     except ssl.SSLError as error:
         return [f"{address} speaks no TLS ({error.reason}); see --insecure of flower-supernode"]
     except (OSError, HTTPException) as error:
-        return [f"{address} cannot be reached: {error}"]
+        return [
+            f"{address} cannot be reached: {reason_of(error)}; look whether the SuperLink runs "
+            "there, and whether a firewall is between"
+        ]
     return _clock_faults(server_time, now())
 
 

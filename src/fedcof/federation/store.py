@@ -121,14 +121,13 @@ class SummaryStore:
             )
         if job is None:
             return
-        stored = dict(self._database.execute("SELECT key, value FROM job"))
-        for key in sorted(stored.keys() | job.keys()):
-            if stored.get(key) != job.get(key):
-                raise RunFolderError(
-                    f"{self._path.parent} holds summaries made with {key} = {stored.get(key)}, "
-                    f"this run has {key} = {job.get(key)}; give another run-folder, or the same "
-                    "setting"
-                )
+        kept = dict(self._database.execute("SELECT key, value FROM job"))
+        if kept != job:
+            key, stored, given = _first_difference(kept, job)
+            raise RunFolderError(
+                f"{self._path.parent} holds summaries made with {key} = {stored}, this run has "
+                f"{key} = {given}; give another run-folder, or the same setting"
+            )
 
     def _read(self) -> None:
         for client_id, data in self._database.execute("SELECT client_id, data FROM summaries"):
@@ -338,6 +337,20 @@ class SummaryStore:
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
+
+
+def _first_difference(kept: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return a setting in which two jobs differ, and both values; the method before what it has."""
+    kept, given = _settings_alone(kept), _settings_alone(given)
+    differing = [key for key in kept.keys() | given.keys() if kept.get(key) != given.get(key)]
+    key = "method" if "method" in differing else min(differing)
+    return key.replace("_", "-"), kept.get(key, "nothing"), given.get(key, "nothing")
+
+
+def _settings_alone(job: Mapping[str, str]) -> dict[str, str]:
+    """Return a job with the settings that its method gives the clients beside the others."""
+    others = {key: text for key, text in job.items() if key != "client_settings"}
+    return {**others, **_as_texts(json.loads(job.get("client_settings", "{}")))}
 
 
 def _reason(error: OSError | sqlite3.Error) -> str:

@@ -272,7 +272,7 @@ def class_histograms(counts: Mapping[str, Mapping[str, int]], *, title: str = ""
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{len(classes):,} classes, {classes[0]} to {classes[-1]}")
-    shown = range(0, len(counts), max(1, len(counts) // 8))
+    shown = range(0, len(counts), math.ceil(len(counts) / 8))
     clients = list(counts)
     names = [_shortened(clients[place], _LETTERS_ACROSS // len(shown)) for place in shown]
     axes.set_xticks(shown, names)

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedcof.errors import RunFolderError
 from fedcof.federation.codes import in_words
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.serving import REPORT, STORE
-from fedcof.federation.status import Status, read_status
+from fedcof.federation.status import STATUS, Status, read_status
 from fedcof.federation.store import SummaryStore
 from fedcof.report.drawings import Drawing
 from fedcof.report.figures import answers_over_time, class_histograms
@@ -73,7 +74,7 @@ class RunReport:
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder is that of a run of a federation."""
-    return (folder / REPORT).exists() and (folder / STORE).exists()
+    return (folder / STATUS).exists()
 
 
 def gather_run(folder: Path) -> RunReport:
@@ -85,6 +86,10 @@ def gather_run(folder: Path) -> RunReport:
         If it is none, or cannot be read.
     """
     status = read_status(folder)
+    if not (folder / REPORT).exists():
+        raise RunFolderError(
+            f"no round of {folder} has ended: fedcof status {folder} says how far the run is"
+        )
     report = CollectionReport.load(folder / REPORT)
     with SummaryStore(folder / STORE) as store:
         left_out = store.misfits()
