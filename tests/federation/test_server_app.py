@@ -48,6 +48,16 @@ def test_a_complete_run_that_is_started_again_asks_nobody_and_says_so(serve, tmp
     assert (tmp_path / "run" / HEAD).read_bytes() == head
 
 
+def test_a_site_whose_data_cannot_be_read_is_said_and_not_every_client_counts(
+    serve, clients, tmp_path
+):
+    told = serve(GridDouble({1: clients, 2: SystemExit("patient 42")}))
+    assert "SuperNode 2: cannot read its data: raised:SystemExit" in told
+    assert told[-1].startswith("done, 1 SuperNodes named no clients: see ")
+    status = read_status(tmp_path / "run")
+    assert (status.state, status.unnamed, status.set_aside) == ("incomplete", 1, 1)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
 def test_nobody_but_the_owner_may_read_a_run(serve, tmp_path):
     serve()

@@ -77,6 +77,7 @@ def _facts(status: Status) -> list[tuple[str, str]]:
         "odd, but they count": f"{status.odd:,}",
         "missing": f"{sum(status.missing.values()):,}",
         "SuperNodes online": f"{status.online:,} of {status.nodes:,}",
+        "SuperNodes that named no clients": f"{status.unnamed:,}" if status.unnamed else "",
         "rounds": f"{status.rounds:,}",
         "classes": f"{len(status.classes):,}",
         "received": f"{status.wire_bytes / 1e6:,.2f} MB",

@@ -175,9 +175,21 @@ class Collector:
         if self.report.rounds == 0:
             self._screen()
             yield self.report
+        self._name_silent()  # of those that came since
+
+    def _name_silent(self) -> None:
+        """Note the SuperNodes that named no clients, and of which none is expected any more."""
+        for node_id, node in self._nodes.items():
+            if node.clients is None and not node.online:
+                reason = "it went offline before it named its clients"
+                self.report.nodes.setdefault(node_id, reason)
+        self.report.unnamed = {
+            node_id for node_id in self.report.nodes if self._nodes[node_id].clients is None
+        }
 
     def _screen(self) -> None:
         self.report.misfit, self.report.odd = self._store.misfits(), self._store.odd()
+        self._name_silent()
         self._heed_withdrawn()
 
     def _heed_withdrawn(self) -> None:

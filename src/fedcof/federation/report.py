@@ -55,6 +55,8 @@ class CollectionReport:
         asked.
     nodes : dict of int to str
         SuperNodes at fault, with the last reason.
+    unnamed : set of int
+        Those of them that named no clients, such as where their data cannot be read.
     wire_bytes : int
         What the summaries took on the wire, without Flower's envelope of about 0.5 kB a message.
     """
@@ -76,6 +78,7 @@ class CollectionReport:
     influence: dict[str, list[float]] = field(default_factory=dict)
     claimed: dict[str, str] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
+    unnamed: set[int] = field(default_factory=set)
     wire_bytes: int = 0
 
     @property
@@ -121,6 +124,7 @@ class CollectionReport:
             "missing": _counted(self.missing.values()),
             "misfit": len(self.misfit),
             "odd": len(self.odd),
+            "unnamed": len(self.unnamed),
             "faults": {str(node): reason for node, reason in sorted(self.nodes.items())},
             "wire_bytes": self.wire_bytes,
         }
@@ -132,7 +136,8 @@ class CollectionReport:
             f"{len(self.refused) + len(self.misfit)} refused, {len(self.missing)} missing"
         )
         text += f", {len(self.resumed)} from before" if self.resumed else ""
-        return f"{text}, {len(self.withdrawn)} withdrawn" if self.withdrawn else text
+        text += f", {len(self.withdrawn)} withdrawn" if self.withdrawn else ""
+        return f"{text}, {len(self.unnamed)} SuperNodes named no clients" if self.unnamed else text
 
     def save(self, path: Path) -> None:
         """Write the report as JSON, the clients in the order of their ids."""

@@ -117,12 +117,14 @@ def run(grid: FlowerGrid, context: Context, settings: Settings, watch: Watch) ->
             training.run(grid, nodes, linear(head), history=history, on_round=tell)
         watch.tell(f"trained: {settings.run_folder}", event="trained")
     set_aside = report.missing.keys() | report.refused.keys() | report.misfit.keys()
+    lack = [f"{len(set_aside)} clients set aside"] * bool(set_aside)
+    lack += [f"{len(report.unnamed)} SuperNodes named no clients"] * bool(report.unnamed)
     watch.tell(
-        f"done, {len(set_aside)} clients set aside: see {settings.run_folder / REPORT}"
-        if set_aside
+        f"done, {', '.join(lack)}: see {settings.run_folder / REPORT}"
+        if lack
         else "done, every client counts",
         event="end",
-        set_aside=len(set_aside),
+        set_aside=len(set_aside) + len(report.unnamed),
         run_folder=str(settings.run_folder),
     )
 

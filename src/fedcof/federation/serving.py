@@ -419,6 +419,8 @@ def _tell(watch: Watch, report: CollectionReport) -> None:
             "solved from what is kept"
         )
     watch.tell(text, event="round", **report.counts())
+    for node_id in sorted(report.unnamed):
+        watch.tell(f"SuperNode {node_id}: {report.nodes[node_id]}", event="unnamed", node=node_id)
     for client_id, reason in report.claimed.items():
         watch.tell(f"client {client_id!r}: {reason}", event="claimed", client=client_id)
     for client_id, reason in {**report.misfit, **report.odd}.items():

@@ -51,8 +51,9 @@ class Status:
         How many clients, by the code and by the reason.
     misfit, odd : int
         Clients that were set aside beside the others, and those that count though they are odd.
-    nodes, online : int
-        SuperNodes that were seen, and that are connected.
+    nodes, online, unnamed : int
+        SuperNodes that were seen, that are connected, and that named no clients, such as where
+        their data cannot be read.
     faults : mapping of str to str
         What was wrong with SuperNodes, by their ids.
     classes : mapping of str to int
@@ -82,6 +83,7 @@ class Status:
     missing: Mapping[str, int] = field(default_factory=dict)
     misfit: int = 0
     odd: int = 0
+    unnamed: int = 0
     nodes: int = 0
     online: int = 0
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -99,8 +101,9 @@ class Status:
 
     @property
     def set_aside(self) -> int:
-        """How many clients do not count, for whatever reason."""
-        return sum(self.refused.values()) + self.misfit + sum(self.missing.values())
+        """How many clients do not count, for whatever reason, with SuperNodes that named none."""
+        clients = sum(self.refused.values()) + self.misfit + sum(self.missing.values())
+        return clients + self.unnamed
 
     @property
     def rate(self) -> float:

@@ -152,6 +152,7 @@ def _counts(run: RunReport) -> list[Row]:
         "sent another summary afterwards": len(report.conflicting),
         "SuperNodes online": status.online,
         "SuperNodes seen": status.nodes,
+        "SuperNodes that named no clients": len(report.unnamed),
         "classes": len(status.classes),
         "bytes received": report.wire_bytes,
     }
