@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fedcof.errors import OddSiteWarning
-from fedcof.methods import METHODS, FedCOF, FedNCM
+from fedcof.methods import METHODS, FedCOF, FedCOFSketch, FedNCM
 from fedcof.screening import LIMITS, misfits, screen
+from fedcof.summaries import from_bytes
 
 DIM, CLASSES = 64, 5
 
@@ -38,9 +39,10 @@ OURS = sorted(name for name, method in METHODS.items() if method.__module__.star
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize(
-    ("factor", "refused"), [(3.0, False), (1 / 3, False), (1000.0, True), (0.1, True), (0.0, True)]
+    ("factor", "refused"),
+    [(3.0, False), (1 / 3, False), (5.0, True), (1000.0, True), (0.1, True), (0.0, True)],
 )
-def test_another_scale_is_odd_from_about_3_and_refused_from_about_10(name, factor, refused):
+def test_another_scale_is_odd_from_about_3_and_refused_from_4(name, factor, refused):
     summaries = federation([60] * 6, change=lambda x, y: (factor * x, y), method=METHODS[name]())
     assert (2, "scale", refused) in found(summaries)
     assert {place for place, _ in screen(summaries)} == {2}
@@ -60,6 +62,30 @@ CHANGES = {
 def test_a_site_with_other_features_or_labels_is_odd_and_the_others_are_not(change, sites):
     summaries = federation([100] * sites, change=CHANGES[change])
     assert {place for place, _ in screen(summaries)} == {2}
+
+
+FORGED = {
+    "vectors": lambda part: replace(part, vectors=30 * part.vectors),
+    "trace": lambda part: replace(part, trace=1000 * part.trace),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+@pytest.mark.parametrize("coding", ["float32", "int8", "int4"])
+def test_a_forged_sketch_is_refused_in_every_coding(forged, coding):
+    parts = federation([100] * 6, method=FedCOFSketch(rank=8))
+    assert screen(parts) == []
+    parts[2] = FORGED[forged](parts[2])
+    parts = [from_bytes(part.to_bytes(coding)) for part in parts]
+    assert found(parts) == {(2, "spread", True)}
+
+
+def test_a_minority_that_permutes_its_labels_alike_and_claims_more_samples_is_refused():
+    parts = federation([60] * 12)
+    for k in (2, 5, 8):
+        counts = 20 * parts[k].counts
+        parts[k] = replace(parts[k], means=np.roll(parts[k].means, 1, axis=0), counts=counts)
+    assert {place for place, odd in screen(parts) if odd.refused} == {2, 5, 8}
 
 
 def test_permuted_labels_are_named():

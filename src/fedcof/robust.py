@@ -36,7 +36,7 @@ _STEPS = 50
 
 def trusted_counts(
     means: NDArray[np.floating],
-    counts: NDArray[np.int64],
+    counts: NDArray[np.int64] | NDArray[np.float64],
     class_index: NDArray[np.int64],
     client_index: NDArray[np.int64],
 ) -> NDArray[np.float64]:

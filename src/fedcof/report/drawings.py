@@ -149,7 +149,7 @@ def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
         columns = (*_DEALT, "means_per_class") if metric in OF_CLIENTS else tuple(names)
         for lines in _group(drawn, [name for name in columns if name not in (x, by)]):
             setting = {name: lines[0].setting[name] for name in lines[0].setting.keys() - {x, by}}
-            where = place(_DEALT if metric in OF_CLIENTS else (*_DEALT, "method"), setting)
+            where = place(_DEALT if metric in OF_CLIENTS else (*_DEALT, "method", "lie"), setting)
             yield _curve_drawing(experiment, metric, lines, where)
 
 

@@ -63,7 +63,7 @@ AXIS_TITLES = {
     "hostile": "share of clients that lie",
 }
 """Settings on the axis of a figure, or at the head of a grid."""
-_SYMBOLS = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε", "ridge": "λ"}
+_SYMBOLS = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε", "ridge": "λ", "lie": "lie"}
 _SCATTERS = {"between": "G_btw", "both": "G_btw + G_with"}
 
 
