@@ -172,6 +172,10 @@ def test_the_highest_rank():
     ]  # fmt: skip
 
 
+def test_a_vector_that_costs_no_byte_since_it_fills_padding():
+    assert highest_rank(64, lambda rank: 64 if rank < 2 else 72, 4) == 1
+
+
 MANY = [(30, 500)] * 100  # as CIFAR-100 with 100 clients: about 30 classes each
 FEW = [(36, 5000)] * 10
 

@@ -76,7 +76,7 @@ def spend(
 def highest_rank(allowance: float, size: Callable[[int], int], most: int) -> int:
     """Return the highest rank from 0 to `most` whose bytes stay within an allowance."""
     fits, too_many = 0, most + 1
-    step = size(1) - size(0)
+    step = max(1, size(1) - size(0))  # 0 where a short vector goes into what pads a message
     while too_many - fits > 1:  # a vector more is never fewer bytes
         guess = fits + max(1, int((allowance - size(fits)) / step))
         guess = min(guess, too_many - 1)
