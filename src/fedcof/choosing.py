@@ -30,7 +30,7 @@ _DECADE = 6
 _LOWEST, _HIGHEST = 1e-9, 1e3
 """The relative shrinkages tried lie between: the head is that of the class means by 1,000."""
 
-_MOST_ROWS = 4096
+_MOST_ROWS = 3000
 _MOST_SCORES = 1_000_000
 """Up to so many means are left out, and scores computed for them; more tell nothing new."""
 

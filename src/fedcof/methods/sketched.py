@@ -17,7 +17,7 @@ from fedcof.summaries import Summary
 
 S = TypeVar("S", bound=Summary)
 
-_RHOS = (0.0, 0.2, 0.5, 0.8, 1.0)
+_RHOS = (0.0, 0.2, 0.5, 1.0)
 _RELATIVES = 10.0 ** np.arange(-3, 1.01, 1 / 3)
 """What rho and the relative shrinkage are chosen from."""
 
