@@ -88,7 +88,7 @@ def geometric_medians(
     --------
     >>> three = np.array([[0.0, 0.0], [0.0, 0.1], [1000.0, 0.0]])
     >>> geometric_medians(three, np.ones(3), np.zeros(3, np.int64)).round(2)
-    array([[0. , 0.1]])
+    array([[0.03, 0.05]])
     """
     order = np.argsort(class_index, kind="stable")
     starts = np.flatnonzero(np.diff(class_index[order], prepend=-1))

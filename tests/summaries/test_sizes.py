@@ -18,7 +18,9 @@ from fedcof.methods import METHODS
 )
 def test_sizes_are_those_of_the_summary_when_it_is_made(method, classes, dim, named, client_id):
     labels = np.array([f"é{c}" for c in classes] if named else classes)
-    summary = METHODS[method]().summarize(np.ones((len(labels), dim)), labels, client_id=client_id)
+    summary = METHODS[method]().summarize(
+        np.ones((len(labels), dim)), labels, client_id=client_id, rng=0
+    )
     expected = (summary.formula_bytes, len(summary.to_bytes()))
     sender = Sender(METHODS[method](), coding="float32")
     assert (

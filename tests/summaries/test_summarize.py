@@ -273,4 +273,4 @@ def test_every_method_names_the_client_whose_features_are_bad():
     # All but the class means once left the name out.
     for name in fedcof.METHODS:
         with pytest.raises(SummaryError, match="client 'ward-7': features holds NaN"):
-            fedcof.get_method(name).summarize(X * np.nan, [0, 1, 1], client_id="ward-7")
+            fedcof.get_method(name).summarize(X * np.nan, [0, 1, 1], client_id="ward-7", rng=0)

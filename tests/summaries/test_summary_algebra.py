@@ -5,18 +5,20 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import fedcof
-from fedcof import METHODS, merge
+from fedcof import METHODS, SummaryError, merge
 from fedcof.numerics import blocks
 from fedcof.summaries import ClassMeans
 from fedcof.summaries.client_rows import ClientRows
 
 # few clients, as here, may leave one mean a class, and a few samples may lie far from the others
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::fedcof.FewMeansWarning", "ignore::fedcof.errors.OddSiteWarning"
+    "ignore::fedcof.FewMeansWarning",
+    "ignore::fedcof.errors.OddSiteWarning",
+    "ignore::fedcof.SingularScatterWarning",  # fedcgs has no shrinkage
 )
 
 FEW_DRAWS = {"samples_per_class": 5, "max_iter": 5}
@@ -41,10 +43,10 @@ def deal_out(method, federation):
     features = np.random.default_rng(seed).normal(size=(len(samples), 3))
     return [
         fedcof.from_bytes(
-            method.summarize(features[mine], labels[mine], client_id=str(client)).to_bytes()
+            method.summarize(features[mine], labels[mine], client_id=str(client), rng=0).to_bytes()
         )
         if dtype == np.float32
-        else method.summarize(features[mine], labels[mine], client_id=str(client))
+        else method.summarize(features[mine], labels[mine], client_id=str(client), rng=0)
         for client in np.unique(clients)
         for mine in [clients == client]
     ]
@@ -53,6 +55,14 @@ def deal_out(method, federation):
 def content(summary):
     names = ("classes", "counts", "rows_per_client", *summary.axes)
     return {name: getattr(summary, name) for name in names}
+
+
+def solve(method, summaries):
+    try:
+        return method.solve(summaries)
+    except SummaryError as error:  # of the methods that need two means of a client's class
+        assume(error.code != "means")
+        raise
 
 
 def assert_same(one, other, *, exact):
@@ -88,41 +98,44 @@ def test_merging_is_associative(method, federation, cut, order):
 
 
 @every_method
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much])
 @given(federation=federations, cut=st.integers(1, 4), order=st.randoms())
 def test_the_head_of_merged_summaries_is_that_of_the_parts(method, federation, cut, order):
     parts = deal_out(method, federation)
-    head = method.solve(parts)
+    head = solve(method, parts)
     order.shuffle(parts)
-    merged = method.solve([merge(half) for half in (parts[:cut], parts[cut:]) if half])
+    merged = solve(method, [merge(half) for half in (parts[:cut], parts[cut:]) if half])
     assert merged.classes.tolist() == head.classes.tolist()
     assert merged.provenance.formula_bytes == head.provenance.formula_bytes
     if exact(method):
         assert merged.weight.tobytes() == head.weight.tobytes()
     elif not hasattr(method, "samples_per_class"):  # an optimiser stops within its tolerance
-        np.testing.assert_allclose(merged.weight, head.weight, rtol=1e-6, atol=1e-6)
+        points = np.eye(head.dim)
+        np.testing.assert_allclose(
+            merged.decision_function(points), head.decision_function(points), rtol=1e-6, atol=1e-6
+        )
 
 
 @every_method
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much])
 @given(federation=federations)
 def test_the_order_of_arrival_changes_no_bit_of_the_head(method, federation):
     parts = deal_out(method, federation)
-    heads = {method.solve(order).weight.tobytes() for order in list(permutations(parts))[::7][:4]}
+    heads = {solve(method, order).to_bytes() for order in list(permutations(parts))[::7][:4]}
     assert len(heads) == 1
 
 
 @every_method
 def test_one_summary_is_its_own_merger(method):
-    summary = method.summarize(np.eye(3), [0, 1, 1])
+    summary = method.summarize(np.eye(3), [0, 1, 1], rng=0)
     assert merge([summary]) is summary
 
 
 @every_method
 def test_merging_keeps_samples_and_formula_consistent(method):
     parts = [
-        method.summarize(np.eye(3), [0, 1, 1], client_id="a"),
-        method.summarize(np.eye(3)[:2], [2, 1], client_id="b"),
+        method.summarize(np.eye(3), [0, 1, 1], client_id="a", rng=0),
+        method.summarize(np.eye(3)[:2], [2, 1], client_id="b", rng=0),
     ]
     merged = merge(parts)
     assert merged.total == 5

@@ -27,7 +27,7 @@ def arrays_of(summary):
 def summary(request):
     features = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
     labels = ["b", "a", "c"] * 3
-    return METHODS[request.param]().summarize(features, labels, client_id="ward-7")
+    return METHODS[request.param]().summarize(features, labels, client_id="ward-7", rng=0)
 
 
 class TestRoundTrip:

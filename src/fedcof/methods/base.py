@@ -243,6 +243,16 @@ def _transform_of(origin: Mapping[str, str]) -> Transform:
         raise SummaryError(TRANSFORM, f"the features have a {error}") from None
 
 
+def chosen(asked: Method[Any], tuned: Method[Any]) -> Provenance:
+    """Return the provenance of a head of a method whose automatic settings became numbers."""
+    automatic = [
+        name
+        for name, known in settings_of(type(asked)).items()
+        if getattr(asked, name) in known.words and getattr(tuned, name) not in known.words
+    ]
+    return Provenance(asked.name, asdict(tuned), automatic=automatic)
+
+
 def check_two_classes(classes: NDArray[Any]) -> None:
     """Check that there are at least two classes.
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import SettingError, first_of
-from fedcof.heads import LinearHead, Provenance, solve_discriminant, solve_head
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.heads import LinearHead, solve_discriminant, solve_head
+from fedcof.methods.base import Method, check_two_classes, chosen
 from fedcof.rejection import Rejection
 from fedcof.scatter import Scatter
-from fedcof.settings import setting, settings_of
+from fedcof.settings import setting
 from fedcof.summaries import Summary
 
 S = TypeVar("S", bound=Summary)
@@ -81,15 +81,7 @@ class ClosedForm(Method[S]):
         """Return the head of the form that is asked for; what is automatic is chosen."""
         check_two_classes(pooled.classes)
         method = self.tuned(pooled)
-        provenance = Provenance(
-            self.name,
-            asdict(method),
-            automatic=[
-                name
-                for name, known in settings_of(type(self)).items()
-                if getattr(self, name) in known.words and getattr(method, name) not in known.words
-            ],
-        )
+        provenance = chosen(self, method)
         if method.form == "regression":
             weight = solve_head(method.gram(pooled), pooled.sums)
             return LinearHead(weight, pooled.classes, provenance=provenance)

@@ -13,7 +13,7 @@ from scipy.special import multigammaln
 
 from fedcof.errors import SummaryError
 from fedcof.heads import QuadraticHead, solve_quadratic, whitening
-from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.base import Method, check_two_classes, chosen
 from fedcof.methods.closed_form import class_priors, parse_priors
 from fedcof.methods.gaussian_heads import blended
 from fedcof.numerics import add_to_diagonal
@@ -104,7 +104,7 @@ class GHQDA(Method[ClassCovariances]):
         freedom = within.counts - 1
         by_samples = method.pooled_samples / np.maximum(freedom + method.pooled_samples, 1e-300)
         shares = np.where(freedom > 0, np.maximum(by_samples, self.pooled_share), 1.0)
-        return solve_quadratic(
+        head = solve_quadratic(
             within.classes,
             within.means,
             within.whitened(),
@@ -112,6 +112,7 @@ class GHQDA(Method[ClassCovariances]):
             pooled_shares=shares,
             priors=class_priors(self.priors, within.classes, within.counts),
         )
+        return replace(head, provenance=chosen(self, method))
 
 
 class _Within(NamedTuple):
@@ -195,8 +196,9 @@ def pooled_samples_by_evidence(spread: NDArray[np.float64], freedom: NDArray[np.
 
     Examples
     --------
-    >>> round(pooled_samples_by_evidence(np.array([[8.0, 0.1], [0.1, 8.0]]), np.array([50, 50])))
-    0
+    >>> nu = pooled_samples_by_evidence(np.array([[8.0, 0.1], [0.1, 8.0]]), np.array([50, 50]))
+    >>> round(nu, 1)
+    0.6
     """
     from scipy.optimize import minimize_scalar
 

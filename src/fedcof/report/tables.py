@@ -160,7 +160,10 @@ def _shown(settings: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> lis
             name for name in names if len({settings[index].get(name) for index in same}) > 1
         ]
         for index in same if differing else ():
-            details = [f"{name} {settings[index].get(name)}" for name in differing]
+            # a row leaves out what is at its method's default
+            details = [
+                f"{name} {settings[index][name]}" for name in differing if name in settings[index]
+            ]
             shown[index] = cells | {"method": ", ".join([cells["method"], *details])}
     return shown
 
