@@ -80,7 +80,8 @@ class Sketched(Shrunk[S]):
     rho : float or "auto", default "auto"
         The share of what is left that is spread evenly over all directions; the other share has the
         estimated shape. "auto" chooses it together with the shrinkage, where the statistic tells
-        one client from another; else it is 0.5, and the relative shrinkage 0.2.
+        one client from another and features have at most 1,536 numbers; else it is 0.5, and the
+        relative shrinkage 0.2.
     form : {"regression", "lda"}, default "lda"
         The linear discriminant analysis, or the least-squares solution of FedCOF.
     priors : str, default "uniform"
