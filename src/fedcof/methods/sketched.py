@@ -21,8 +21,8 @@ _RHOS = (0.0, 0.2, 0.5, 1.0)
 _RELATIVES = 10.0 ** np.arange(-3, 1.01, 1 / 3)
 """What rho and the relative shrinkage are chosen from."""
 
-_RHO, _RELATIVE = 0.5, 0.2
-"""Taken where nothing tells one from another."""
+_LONGEST = 1536
+"""Of longer features nothing is chosen: it would take minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,8 @@ class Sketched(Shrunk[S]):
     rho : float or "auto", default "auto"
         The share of what is left that is spread evenly over all directions; the other share has the
         estimated shape. "auto" chooses it together with the shrinkage, where the statistic tells
-        one client from another and features have at most 1,536 numbers; else it is 0.5, and the
-        relative shrinkage 0.2.
+        one client from another; else it is 0.5, and the relative shrinkage 0.2. Of features of
+        more than 1,536 numbers nothing is chosen: they are 0.2 and 0.03.
     form : {"regression", "lda"}, default "lda"
         The linear discriminant analysis, or the least-squares solution of FedCOF.
     priors : str, default "uniform"
@@ -113,7 +113,7 @@ class Sketched(Shrunk[S]):
         """Return the method with its shrinkage and rho as numbers."""
         unit = pooled.scatter(1.0).mean_variance  # the same for every rho
         if unit == 0 and isinstance(self.rho, str):
-            return replace(self, rho=_RHO).tuned(pooled)
+            return replace(self, rho=self.assumed(len(pooled.shape))[0]).tuned(pooled)
         if unit == 0 or not (isinstance(self.rho, str) or isinstance(self.shrinkage, str)):
             return super().tuned(pooled)
         rhos = _RHOS if isinstance(self.rho, str) else (self.rho,)
@@ -124,14 +124,24 @@ class Sketched(Shrunk[S]):
             relatives = np.array([self.shrinkage / unit])
         if len(rhos) == len(relatives) == 1:
             return self.with_relative(float(relatives[0]), unit)
-        found = self.accuracies(pooled, rhos, relatives)
+        too_long = len(pooled.shape) > _LONGEST
+        found = None if too_long else self.accuracies(pooled, rhos, relatives)
         if found is None:
-            rho = _RHO if len(rhos) > 1 else rhos[0]
-            relative = _RELATIVE if len(relatives) > 1 else float(relatives[0])
+            assumed_rho, assumed_relative = self.assumed(len(pooled.shape))
+            rho = assumed_rho if len(rhos) > 1 else rhos[0]
+            relative = assumed_relative if len(relatives) > 1 else float(relatives[0])
         else:
             place, column = np.unravel_index(np.argmax(found), found.shape)
             rho, relative = rhos[place], float(relatives[column])
         return replace(self, rho=rho).with_relative(relative, unit)
+
+    def assumed(self, dim: int) -> tuple[float, float]:
+        """Return rho and the relative shrinkage where nothing tells one from another.
+
+        Long features are lifted ones, and those are planned only where the clients' means and
+        vectors let the server know most of the covariance: little shrinkage is needed.
+        """
+        return (0.2, 0.03) if dim > _LONGEST else (0.5, 0.2)
 
     def accuracies(
         self, pooled: Any, rhos: Sequence[float], relatives: NDArray[np.float64]
