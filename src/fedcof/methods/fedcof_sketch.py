@@ -31,6 +31,10 @@ _CODING = "means=int8,vectors=int4"
 _FOLDS = 5
 """Every client is left out once, in a fold."""
 
+_GROWS = 0.05
+"""Above this growth of the spread with the samples behind a mean, something is in it beside the
+spread of samples: shift, or the rounding of means that are sent in few bits."""
+
 
 @dataclass(frozen=True, eq=False)
 class ClientSketches(SketchedScatter):
@@ -279,6 +283,9 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         if statistics.means_per_class.max() < 2 or clients < 2:
             return None
         held_out = HeldOutMeans.of(statistics, pooled.class_means)
+        growth = held_out.growth
+        if not growth.is_shift and growth.exponent > max(_GROWS, 2 * growth.error):
+            return None  # rounding: the samples that such means make would ask for more shrinkage
         regression = self.form == "regression"
         log_priors = None if regression else self.log_priors(pooled.scatter(1.0))
         freedom = int(pooled.class_counts.sum()) - len(pooled.classes)
@@ -291,7 +298,7 @@ class FedCOFSketch(Sketched[ScatterSketch]):
             if not len(scored.counts) or rest.class_counts.sum() == len(rest.classes):
                 continue
             noise = None
-            if held_out.growth.is_shift:
+            if growth.is_shift:
                 noise = ClientSketches.of(pooled.parts, of_fold).within_clients()
             for place, rho in enumerate(rhos):
                 scatter = rest.scatter(rho)
