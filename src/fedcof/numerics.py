@@ -357,19 +357,49 @@ def _centre(
         rows[piece] *= scales[piece, None]
 
 
-def leading_rows(rows: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
-    """Return V, shape (at most rank, dim), so that ``V^T V`` is nearest to ``rows^T rows``.
+def scaled_eigenvectors(
+    rows: NDArray[np.floating[Any]], rank: int
+) -> tuple[NDArray[np.floating[Any]], float]:
+    """Return the largest eigenpairs of ``rows.T @ rows`` as vectors, and the trace of the rest.
 
-    Its rows are the leading right singular vectors times their singular values, the largest first.
+    Parameters
+    ----------
+    rows : ndarray of float32 or float64, shape (n, dim)
+    rank : int
+        How many; fewer are returned where the matrix has fewer that are not zero.
+
+    Returns
+    -------
+    vectors : ndarray, shape (rank, dim)
+        ``sqrt(value) vector``, the largest value first. The sign is such that the number that is
+        largest without its sign is positive, so that the same rows give the same vectors.
+    trace : float
+        At least 0.
+
+    Notes
+    -----
+    By the smaller of the two matrices ``rows @ rows.T`` and ``rows.T @ rows``: an eigenvector u of
+    the first with eigenvalue v gives ``rows.T @ u = sqrt(v) vector`` of the second. Only the pairs
+    asked for are computed.
     """
-    few = len(rows) < rows.shape[1]
-    gram = rows @ rows.T if few else rows.T @ rows
-    rank = min(rank, len(gram))
-    values, vectors = linalg.eigh(gram, subset_by_index=[len(gram) - rank, len(gram) - 1])
-    leading = vectors[:, ::-1].T
-    if few:
-        return np.asarray(leading @ rows)
-    return np.asarray(np.sqrt(np.maximum(values[::-1], 0.0))[:, None] * leading)
+    trace = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+    n, dim = rows.shape
+    rank = min(rank, n, dim)
+    if rank <= 0 or trace == 0:
+        return np.zeros((0, dim), dtype=rows.dtype), trace
+    size = min(n, dim)
+    product = rows @ rows.T if n <= dim else outer_products([rows], np.float64)
+    values, basis = linalg.eigh(
+        product, subset_by_index=(size - rank, size - 1), overwrite_a=True, check_finite=False
+    )
+    kept = values > max(rounding(values[-1], size), float(np.finfo(rows.dtype).eps * values[-1]))
+    values, basis = values[kept][::-1], basis[:, kept][:, ::-1]
+    vectors = basis.T @ rows if n <= dim else basis.T * np.sqrt(values)[:, None]
+    vectors = vectors.astype(rows.dtype, copy=False)
+    largest = np.abs(vectors).argmax(axis=1)
+    vectors *= np.sign(vectors[np.arange(len(vectors)), largest])[:, None]
+    sketched = float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64))
+    return vectors, max(trace - sketched, 0.0)
 
 
 def gaussian(seed: int | Sequence[int], rows: int, columns: int) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@ import numpy as np
 
 from fedcof import merge
 from fedcof.methods.fedran import FedRAN
-from fedcof.numerics import leading_rows
+from fedcof.numerics import scaled_eigenvectors
 
 
 def test_with_the_full_rank_the_head_is_ridge_regression_on_all_samples(blobs, deal):
@@ -20,9 +20,9 @@ def test_a_client_cuts_its_matrix_to_the_leading_part(rng):
         rows = rng.normal(size=shape)
         _, values, vectors = np.linalg.svd(rows, full_matrices=False)
         expected = (vectors[:2].T * values[:2] ** 2) @ vectors[:2]
-        leading = leading_rows(rows, 2)
+        leading, _ = scaled_eigenvectors(rows, 2)
         np.testing.assert_allclose(leading.T @ leading, expected, atol=1e-12)
-        assert len(leading_rows(rows, 99)) == min(shape)
+        assert len(scaled_eigenvectors(rows, 99)[0]) == min(shape)
 
 
 def test_fewer_samples_than_the_rank_leave_rows_of_zeros(rng):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcof import ScatterSketch, SummaryError, from_bytes, merge
-from fedcof.summaries.scatter_sketch import scaled_eigenvectors
+from fedcof.numerics import scaled_eigenvectors
 
 # Deviations from the class means: (3, 0), (-3, 0) in class 0 and (0, 1), (0, -1) in class 1.
 FEATURES = np.array([[4.0, 1.0], [-2.0, 1.0], [5.0, 3.0], [5.0, 1.0]])

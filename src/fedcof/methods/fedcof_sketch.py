@@ -343,6 +343,8 @@ def shape_of_rest(
     """
     estimates = []
     for matrix, power in ((by_means - sketch, 1.0), (sketch, 0.5)):
+        if not matrix.any():  # nothing is known of it
+            continue
         values, basis = linalg.eigh(matrix)
         values = np.where(values > rounding(values[-1], len(values)), values, 0.0) ** power
         if (trace := values.sum()) > 0:

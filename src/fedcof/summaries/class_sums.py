@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError
-from fedcof.numerics import sum_by_group
+from fedcof.errors import SummaryError, naming
+from fedcof.numerics import GroupSums, Rows, sum_by_group
 from fedcof.summaries.base import Summary
+from fedcof.summaries.samples import check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,10 +53,6 @@ class ClassSums(Summary):
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
-        labels = np.concatenate([part.classes for part in parts])
-        classes, class_index = np.unique(labels, return_inverse=True)
-        counts = np.zeros(len(classes), dtype=np.int64)
-        np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
         totals: dict[str, Any] = {}
         for name in cls._others():
             totals[name] = np.zeros_like(getattr(parts[0], name), dtype=np.float64)
@@ -63,9 +60,7 @@ class ClassSums(Summary):
                 totals[name] += getattr(part, name)
         return cls(
             **cls._clients(parts),
-            classes=classes,
-            counts=counts,
-            sums=sum_by_group([p.sums for p in parts], class_index, len(classes)),
+            **sums_of_parts(parts, [part.sums for part in parts]),
             **totals,
         )
 
@@ -86,6 +81,55 @@ class ClassSums(Summary):
             sums=sums[left],
             **totals,
         )
+
+
+def sums_of_samples(
+    features: ArrayLike, labels: ArrayLike, client_id: str
+) -> tuple[NDArray[np.floating[Any]], dict[str, Any]]:
+    """Return a client's features, checked, and the sum and count of every class.
+
+    Returns
+    -------
+    array : ndarray of float, shape (n, dim)
+    fields : dict
+        The fields client_ids, classes, counts and sums of a summary.
+
+    Raises
+    ------
+    SummaryError
+        If the samples are not well-formed.
+    """
+    with naming(client_id):
+        array, coded = check_samples(features, labels)
+    classes, class_index = np.unique(coded, return_inverse=True)
+    by_class = GroupSums.of([array], class_index, len(classes))
+    fields = {
+        "client_ids": (client_id,),
+        "classes": classes,
+        "counts": by_class.rows,
+        "sums": by_class.sums,
+    }
+    return array, fields
+
+
+def sums_of_parts(parts: Sequence[Summary], sums: Rows) -> dict[str, Any]:
+    """Return the fields classes, counts and sums of several summaries, one row a class.
+
+    Parameters
+    ----------
+    parts : sequence of Summary
+    sums : sequence of ndarray of float, each of shape (rows, dim)
+        The sums of the features of every summary's rows.
+    """
+    labels = np.concatenate([part.classes for part in parts])
+    classes, class_index = np.unique(labels, return_inverse=True)
+    counts = np.zeros(len(classes), dtype=np.int64)
+    np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
+    return {
+        "classes": classes,
+        "counts": counts,
+        "sums": sum_by_group(sums, class_index, len(classes)),
+    }
 
 
 def check_one_row_per_class(classes: NDArray[Any]) -> None:

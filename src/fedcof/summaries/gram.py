@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import naming
-from fedcof.numerics import GroupSums, blocks
-from fedcof.summaries.class_sums import ClassSums
-from fedcof.summaries.samples import Seed, check_samples
+from fedcof.numerics import blocks
+from fedcof.summaries.class_sums import ClassSums, sums_of_samples
+from fedcof.summaries.samples import Seed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,18 +36,12 @@ class Gram(ClassSums):
         cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> Self:
         """Return a client's G and B, in float64; nothing is drawn (section 3, Fed3R)."""
-        with naming(client_id):
-            array, coded = check_samples(features, labels)
-        classes, class_index = np.unique(coded, return_inverse=True)
-        by_class = GroupSums.of([array], class_index, len(classes))
+        array, fields = sums_of_samples(features, labels, client_id)
         gram = np.zeros((array.shape[1], array.shape[1]))
         for _, block in blocks([array], np.float64, at_least=2 * array.shape[1]):
             gram += block.T @ block
         return cls(
-            client_ids=(client_id,),
-            classes=classes,
-            counts=by_class.rows,
-            sums=by_class.sums,
+            **fields,
             gram=gram,
         )
 

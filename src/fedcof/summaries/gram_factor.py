@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from fedcof.errors import SummaryError, naming
-from fedcof.numerics import GroupSums
-from fedcof.summaries.class_sums import check_one_row_per_class
+from fedcof.errors import SummaryError
+from fedcof.summaries.class_sums import check_one_row_per_class, sums_of_parts, sums_of_samples
 from fedcof.summaries.client_rows import ClientRows
 from fedcof.summaries.gram import Gram
-from fedcof.summaries.samples import Seed, check_samples
+from fedcof.summaries.samples import Seed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,17 +46,11 @@ class GramFactor(ClientRows):
         cls, features: ArrayLike, labels: ArrayLike, *, client_id: str = "", rng: Seed = None
     ) -> Self:
         """Return a client's sums and factor, in float64; nothing is drawn."""
-        with naming(client_id):
-            array, coded = check_samples(features, labels)
-        classes, class_index = np.unique(coded, return_inverse=True)
-        by_class = GroupSums.of([array], class_index, len(classes))
+        array, fields = sums_of_samples(features, labels, client_id)
         (factor,) = linalg.qr(array.astype(np.float64), mode="r", check_finite=False)
         factor = factor[: min(array.shape)]
         return cls(
-            client_ids=(client_id,),
-            classes=classes,
-            counts=by_class.rows,
-            sums=by_class.sums,
+            **fields,
             factors=factor[_upper(factor)],
         )
 
@@ -105,19 +98,13 @@ class GramFactor(ClientRows):
 
     def gram(self) -> Gram:
         """Return the statistic of all clients as Fed3R's."""
-        classes, class_index = np.unique(self.classes, return_inverse=True)
-        by_class = GroupSums.of([self.sums], class_index, len(classes))
-        counts = np.zeros(len(classes), dtype=np.int64)
-        np.add.at(counts, class_index, self.counts)
         gram = np.zeros((self.dim, self.dim))
         for _, triangle in self.triangles():
             gram += triangle.T @ triangle
         return Gram(
             client_ids=self.client_ids,
             rows_per_client=self.rows_per_client,
-            classes=classes,
-            counts=counts,
-            sums=by_class.sums,
+            **sums_of_parts([self], [self.sums]),
             gram=gram,
         )
 

@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import naming
-from fedcof.numerics import GroupSums, leading_rows, sum_by_group
+from fedcof.numerics import scaled_eigenvectors
 from fedcof.summaries.base import Summary
-from fedcof.summaries.class_sums import check_one_row_per_class
-from fedcof.summaries.samples import Seed, check_samples
+from fedcof.summaries.class_sums import check_one_row_per_class, sums_of_parts, sums_of_samples
+from fedcof.summaries.samples import Seed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,18 +50,12 @@ class GramSketch(Summary):
         gram_rank: int = 32,
     ) -> Self:
         """Return a client's sums and vectors, in float64; nothing is drawn."""
-        with naming(client_id):
-            array, coded = check_samples(features, labels)
-        classes, class_index = np.unique(coded, return_inverse=True)
-        by_class = GroupSums.of([array], class_index, len(classes))
-        leading = leading_rows(array.astype(np.float64), gram_rank)
+        array, fields = sums_of_samples(features, labels, client_id)
+        leading, _ = scaled_eigenvectors(array.astype(np.float64), gram_rank)
         vectors = np.zeros((1, gram_rank, array.shape[1]))
         vectors[0, : len(leading)] = leading
         return cls(
-            client_ids=(client_id,),
-            classes=classes,
-            counts=by_class.rows,
-            sums=by_class.sums,
+            **fields,
             vectors=vectors,
         )
 
@@ -87,19 +80,12 @@ class GramSketch(Summary):
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
-        classes, class_index = np.unique(
-            np.concatenate([part.classes for part in parts]), return_inverse=True
-        )
-        counts = np.zeros(len(classes), dtype=np.int64)
-        np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
         vectors = sorted(
             (pair for part in parts for pair in zip(part.client_ids, part.vectors, strict=True)),
             key=itemgetter(0),
         )
         return cls(
             **cls._clients(parts),
-            classes=classes,
-            counts=counts,
-            sums=sum_by_group([part.sums for part in parts], class_index, len(classes)),
+            **sums_of_parts(parts, [part.sums for part in parts]),
             vectors=np.stack([rows for _, rows in vectors]),
         )

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.errors import SummaryError, naming
-from fedcof.numerics import GroupSums, blocks, gaussian
-from fedcof.summaries.class_sums import ClassSums
-from fedcof.summaries.samples import Seed, check_samples
+from fedcof.errors import SummaryError
+from fedcof.numerics import blocks, gaussian
+from fedcof.summaries.class_sums import ClassSums, sums_of_samples
+from fedcof.summaries.samples import Seed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,20 +54,14 @@ class LinearSketch(ClassSums):
         matrix_seed: int = 0,
     ) -> Self:
         """Return a client's sums, in float64; nothing is drawn but O, the same for all."""
-        with naming(client_id):
-            array, coded = check_samples(features, labels)
-        classes, class_index = np.unique(coded, return_inverse=True)
-        by_class = GroupSums.of([array], class_index, len(classes))
+        array, fields = sums_of_samples(features, labels, client_id)
         basis = random_basis(array.shape[1], width, matrix_seed)
         products, squares = np.zeros(basis.T.shape), 0.0
         for _, block in blocks([array], np.float64):
             products += (block @ basis).T @ block
             squares += float(np.vdot(block, block))
         return cls(
-            client_ids=(client_id,),
-            classes=classes,
-            counts=by_class.rows,
-            sums=by_class.sums,
+            **fields,
             products=products,
             squares=np.array([squares]),
         )

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError
-from fedcof.numerics import GroupSums, add_to_diagonal
+from fedcof.numerics import add_to_diagonal
 from fedcof.summaries.base import Summary
-from fedcof.summaries.class_sums import check_one_row_per_class
+from fedcof.summaries.class_sums import check_one_row_per_class, sums_of_parts
 from fedcof.summaries.gram import Gram
 from fedcof.summaries.samples import Seed
 
@@ -99,12 +99,8 @@ class LocalRidge(Summary):
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
         """Merge by the law of absolute aggregation: systems add up, and so do ``C W``."""
-        classes, class_index = np.unique(
-            np.concatenate([part.classes for part in parts]), return_inverse=True
-        )
-        counts = np.zeros(len(classes), dtype=np.int64)
-        np.add.at(counts, class_index, np.concatenate([part.counts for part in parts]))
-        sums = GroupSums.of([part.sums for part in parts], class_index, len(classes)).sums
+        fields = sums_of_parts(parts, [part.sums for part in parts])
+        sums = fields.pop("sums")
         system = np.zeros_like(parts[0].system, dtype=np.float64)
         for part in parts:
             system += part.system
@@ -114,8 +110,7 @@ class LocalRidge(Summary):
         )
         return cls(
             **cls._clients(parts),
-            classes=classes,
-            counts=counts,
+            **fields,
             weights=_solve(system, sums),
             system=system,
             penalties=np.array([penalty for _, penalty in penalties]),
