@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.numerics import blocks
+from fedcof.numerics import outer_products
 from fedcof.summaries.class_sums import ClassSums, sums_of_samples
 from fedcof.summaries.samples import Seed
 
@@ -37,13 +37,7 @@ class Gram(ClassSums):
     ) -> Self:
         """Return a client's G and B, in float64; nothing is drawn (section 3, Fed3R)."""
         array, fields = sums_of_samples(features, labels, client_id)
-        gram = np.zeros((array.shape[1], array.shape[1]))
-        for _, block in blocks([array], np.float64, at_least=2 * array.shape[1]):
-            gram += block.T @ block
-        return cls(
-            **fields,
-            gram=gram,
-        )
+        return cls(**fields, gram=outer_products([array], np.float64))
 
     @property
     def within_trace(self) -> float:
