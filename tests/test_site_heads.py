@@ -1,5 +1,7 @@
 """Heads of sites: between the site's own means and priors and those of all."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from fedcof import (
     FedCOF,
     FedCOFDiagonal,
     FedCOFOracle,
+    FedCOFSketch,
     FedCOFSpherical,
     FedNCM,
     LinearHead,
@@ -162,3 +165,19 @@ def test_what_has_no_head_of_its_own_is_said():
     for method in (FedNCM(), CCVR()):
         with pytest.raises(SummaryError, match=f"{method.name} knows no scatter within"):
             site_heads(method, summaries(method, data))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [FedCOFSketch(), FedCOF(shrinkage="auto"), Fed3R(ridge="auto"), FedCOF(shrinkage_relative=0.3)],
+    ids=lambda method: method.name,
+)
+def test_heads_of_sites_have_the_settings_that_were_chosen_for_the_head_of_all(method):
+    # They once took the shrinkage as it was asked for: the word auto, or 1 in place of a share.
+    parts = summaries(method, federation(between=1.0))
+    of_all = method.solve(parts).provenance
+    own = site_heads(method, parts)["s03"].provenance
+    assert list(own.automatic) == list(of_all.automatic)
+    chosen = {name: of_all.hyperparameters[name] for name in asdict(method)}
+    same = site_heads(type(method)(**chosen), parts)["s03"]
+    np.testing.assert_array_equal(site_heads(method, parts)["s03"].weight, same.weight)

@@ -80,7 +80,9 @@ def influences(
     parts = ordered(summaries, method.summary_type)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told where the head is made
-        whole = method.fit(method.pool(parts))
+        pooled = method.pool(parts)
+        method = method.tuned(pooled)  # once: a choice may take longer than solving
+        whole = method.fit(pooled)
         found = [
             _influence(method, parts, k, whole)
             for k in np.argsort(-_shares(parts), kind="stable")[:most].tolist()

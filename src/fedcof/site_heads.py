@@ -18,6 +18,7 @@ from scipy.special import gammaln
 from fedcof.errors import SummaryError, first_of
 from fedcof.heads import LinearHead, linear, solve_discriminant
 from fedcof.methods import Method
+from fedcof.methods.base import chosen
 from fedcof.methods.closed_form import ClosedForm, class_priors
 from fedcof.numerics import GroupSums
 from fedcof.rejection import Rejection
@@ -77,16 +78,18 @@ def site_heads(method: Method[Any], summaries: Iterable[Summary]) -> Mapping[str
             "method", f"{method.name} knows no scatter within the classes, so no head of a site"
         )
     parts = ordered(summaries, method.summary_type)
-    everybody = linear(method.solve(parts))
     pooled = method.pool(parts)
-    scatter = method.scatter_of(pooled)
+    tuned = method.tuned(pooled)
+    automatic = chosen(method, tuned).automatic
+    everybody = linear(tuned.solve(parts)).with_provenance(automatic=automatic)
+    scatter = tuned.scatter_of(pooled)
     sites = _Sites.of(parts, scatter.classes)
     shares = class_priors(method.priors, scatter.classes, scatter.class_counts)
     return _SiteHeads(
         everybody=everybody,
         sites=sites,
         class_means=scatter.class_means,
-        covariance=method.covariance(scatter),
+        covariance=tuned.covariance(scatter),
         shares=shares,
         tau=samples_to_trust(sites, scatter.class_means),
         a=concentration(sites, shares),

@@ -230,6 +230,10 @@ class Method(ABC, Generic[S]):
         """
         return None
 
+    def tuned(self, pooled: Any) -> Self:
+        """Return the method with numbers in place of what is automatic, from what `pool` gave."""
+        return self
+
     @abstractmethod
     def fit(self, pooled: Any) -> Head:
         """Return the head from what `pool` gave."""

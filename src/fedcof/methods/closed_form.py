@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +98,6 @@ class ClosedForm(Method[S]):
             probabilistic=True,
             rejection=rejection,
         )
-
-    def tuned(self, pooled: Any) -> Self:
-        """Return the method with numbers in place of what is automatic, from what `pool` gave."""
-        return self
 
 
 _SHARE = re.compile(r"(?P<label>.+?)=(?P<share>[^=,]+)(?:,\s*|$)")
