@@ -214,7 +214,7 @@ class Method(ABC, Generic[S]):
             formula_bytes=sum(part.formula_bytes for part in parts),
             origin=origin,
         )
-        return replace(head, provenance=provenance, transform=_transform_of(origin))
+        return replace(head, provenance=provenance, transform=transform_of(origin))
 
     @abstractmethod
     def pool(self, parts: Sequence[S]) -> Any:
@@ -239,7 +239,7 @@ class Method(ABC, Generic[S]):
         """Return the head from what `pool` gave."""
 
 
-def _transform_of(origin: Mapping[str, str]) -> Transform:
+def transform_of(origin: Mapping[str, str]) -> Transform:
     """Return what was done to the features of summaries, which say it in their origin."""
     try:
         return parse(origin.get(TRANSFORM, str(NO_TRANSFORM)))
