@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcof.errors import SummaryError
-from fedcof.privacy.secure.ring import Field, FixedPoint, Layout
+from fedcof.privacy.secure.ring import Field, FixedPoint, RingLayout
 
 BOUNDS = st.floats(1e-200, 1e200)
 CLIENTS = st.integers(1, 100_000)
@@ -74,12 +74,11 @@ def test_the_smallest_integer_is_out_of_range():
         FixedPoint(1.0, clients=1).decode(np.array([2**63], np.uint64))
 
 
-LAYOUT = Layout(
-    {
-        "sums": Field((2, 3), FixedPoint(5.0, clients=4)),
-        "counts": Field((2,), FixedPoint(100, clients=4, integers=True)),
-        "present": Field((2,), FixedPoint(1, clients=4, integers=True)),
-    }
+LAYOUT = RingLayout.of(
+    {"sums": (2, 3), "counts": (2,), "present": (2,)},
+    {"sums": 5.0, "counts": 100, "present": 1},
+    clients=4,
+    integers=["counts", "present"],
 )
 
 
@@ -102,7 +101,7 @@ def test_arrays_are_summed_by_name_through_packed_bytes(seed):
 
 
 def test_negative_numbers_survive_narrow_bytes():
-    layout = Layout({"x": Field((2,), FixedPoint(10, clients=2, integers=True))})
+    layout = RingLayout({"x": Field((2,), FixedPoint(10, clients=2, integers=True))})
     vector = layout.unpack(layout.pack(layout.encode({"x": [-10, 3]})))
     assert layout.decode(vector + vector)["x"].tolist() == [-20, 6]
 
@@ -129,6 +128,6 @@ def test_layouts_that_differ_in_anything_differ_in_their_digest():
     fields = dict(LAYOUT.fields)
     other = {**fields, "present": Field((2,), FixedPoint(1, clients=5, integers=True))}
     reordered = dict(reversed(fields.items()))
-    digests = {layout.digest for layout in (LAYOUT, Layout(other), Layout(reordered))}
+    digests = {layout.digest for layout in (LAYOUT, RingLayout(other), RingLayout(reordered))}
     assert len(digests) == 3
-    assert Layout(fields).digest == LAYOUT.digest
+    assert RingLayout(fields).digest == LAYOUT.digest

@@ -15,11 +15,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,8 @@ Vector = NDArray[np.uint64]
 
 _MOST_FRACTION_BITS = 1000
 """With more, a unit of 2**-f would leave the range of float64."""
+
+_NO_NOISE: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RingLayout:
     """Named arrays as one vector of integers modulo 2^64; every party knows it.
 
     Parameters
@@ -190,7 +193,7 @@ class Layout:
 
     Examples
     --------
-    >>> layout = Layout({"counts": Field((2,), FixedPoint(1000, clients=3, integers=True))})
+    >>> layout = RingLayout.of({"counts": (2,)}, {"counts": 1000}, clients=3, integers=["counts"])
     >>> vector = layout.encode({"counts": [3, 4]})
     >>> layout.pack(vector).hex(), layout.decode(vector + vector)
     ('03000400', {'counts': array([6., 8.])})
@@ -200,6 +203,43 @@ class Layout:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))
+
+    @classmethod
+    def of(
+        cls,
+        shapes: Mapping[str, tuple[int, ...]],
+        bounds: Mapping[str, float],
+        clients: int,
+        *,
+        integers: Collection[str] = (),
+        noise: Mapping[str, float] = _NO_NOISE,
+    ) -> Self:
+        """Return the layout of arrays with these shapes and bounds.
+
+        Parameters
+        ----------
+        shapes : mapping of str to tuple of int
+            As `fedcof.privacy.sums.Sums.layout` has them.
+        bounds : mapping of str to float
+            As `fedcof.privacy.sums.Sums.bounds` has them.
+        clients : int
+            The most clients that are summed.
+        integers : collection of str, default ()
+            The arrays whose numbers are whole.
+        noise : mapping of str to float, default {}
+            The largest size of the noise in a sum, of the arrays that have noise.
+        """
+        return cls(
+            {
+                name: Field(
+                    tuple(shape),
+                    FixedPoint(
+                        float(bounds[name]), clients, name in integers, float(noise.get(name, 0))
+                    ),
+                )
+                for name, shape in shapes.items()
+            }
+        )
 
     @cached_property
     def size(self) -> int:
