@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,8 +26,10 @@ def test_a_sum_is_within_half_a_unit_a_client(bound, clients, seed):
     values[:, 0] = bound
     values[:, 1] = -bound
     total = number.decode(np.add.reduce([number.encode(row) for row in values]))
-    largest = clients * number.unit / 2 + 2.0**-50 * clients * bound
-    assert np.abs(total - values.sum(axis=0)).max() <= largest
+    for decoded, column in zip(total, values.T, strict=True):
+        exact = sum(map(Fraction, column))
+        rounding = clients * Fraction(number.unit) / 2 + abs(exact) / 2**52
+        assert abs(Fraction(decoded) - exact) <= rounding
 
 
 def test_a_number_above_the_bound_is_refused_and_not_clipped():
