@@ -12,7 +12,7 @@ MINUTES ?= 30
 # A worker takes whole files; tests/conftest.py puts the slowest first. As many workers as cores, with
 # one thread each: more of them were slower. Python keeps what it has compiled: the tests start dozens
 # of processes that import torch and flwr.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo check test soak docs lint clean
 

@@ -53,6 +53,24 @@ def test_an_experiment_that_waits_says_for_what_and_fails(images, runs):
     assert "waits for the noise on counts" in " ".join(result.output.split())
 
 
+def test_several_experiments_are_run_one_after_the_other(images, tmp_path):
+    options = ("--dataset", f"folder:{images}", "--backbone", "squeezenet1.1", "--seeds", "1")
+    out = ("--out", str(tmp_path / "runs"))
+    documents = json.loads(invoke("tab-scatter", "g_btw", *options, *out, "--json").stdout)
+    assert [document["experiment"] for document in documents] == ["tab-scatter", "g_btw"]
+    assert all(document["tables"] for document in documents)
+
+
+def test_all_are_those_that_train_nothing(monkeypatch, tmp_path):
+    names = []
+    monkeypatch.setattr(
+        "fedcof.experiments.run", lambda experiment, *_, **__: names.append(experiment.name)
+    )
+    invoke("all", "--dataset", "cifar100", "--out", str(tmp_path))
+    assert {"table1", "beyond", "ablation-left"} <= set(names)
+    assert {"table_ft", "table_lp2", "fig_lp"}.isdisjoint(names)
+
+
 def test_missing_data_is_skipped_with_the_reason_and_no_number(tmp_path):
     result = invoke(
         "table_shrinkage", "--data", str(tmp_path), "--out", str(tmp_path / "runs"), FEDCOF_DATA=""

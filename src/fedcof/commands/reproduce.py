@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import joblib
 import typer
 from rich import box
 from rich.table import Table as RichTable
@@ -34,19 +35,21 @@ from fedcof.commands.shared import (
 from fedcof.errors import SettingError
 
 if TYPE_CHECKING:
-    from fedcof.experiments import Experiment
+    from fedcof.experiments import Experiment, Results
     from fedcof.report.sheets import Sheet
     from fedcof.report.tables import Table
 
 
 @with_settings(reading=reading_settings)
 def reproduce(
-    name: Annotated[
-        str,
+    names: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="The paper's label; see --list.", autocompletion=COMPLETIONS["experiments"]
+            metavar="NAME...",
+            help="The paper's labels, see --list; all for every experiment that trains nothing.",
+            autocompletion=COMPLETIONS["experiments"],
         ),
-    ] = "",
+    ] = None,
     *,
     dataset: Annotated[
         str,
@@ -83,61 +86,83 @@ def reproduce(
     as_json: Json = False,
     reading: Given,
 ) -> None:
-    """Run an experiment of the paper and print our numbers beside the paper's."""
+    """Run experiments of the paper and print our numbers beside the paper's."""
     from fedcof.data import Reading
-    from fedcof.experiments import (
-        Results,
-        get_experiment,
-        is_features,
-        load_features,
-        run,
-    )
-    from fedcof.report.tables import by_place
+    from fedcof.experiments import Results, is_features, load_features, run
 
     with errors_for_people():
-        if list_ or not name:
+        if list_ or not names:
             _list(as_json)
             return
         _check_names(dataset, backbone)
-        names = Reading(**reading)
-        if is_features(dataset, names):
+        columns = Reading(**reading)
+        if is_features(dataset, columns):
             if weights:
                 raise SettingError("weights", f"are of a backbone; {dataset} has features")
-            experiment = get_experiment(name).on(dataset, "")
+            wanted = [one.on(dataset, "") for one in _named(names)]
         else:
-            experiment = get_experiment(name).on(dataset or None, backbone or None, weights)
+            wanted = [one.on(dataset or None, backbone or None, weights) for one in _named(names)]
         if rounds is not None:
-            experiment = experiment.shortened(rounds)
+            wanted = [one.shortened(rounds) for one in wanted]
         if device != "cpu":
             check_device(device)
         results = Results(out)
-        load = partial(load_features, data=data, reading=names)
-        run(experiment, results, load, seeds=seeds, device=device)
-        wanted = {_place(setting.columns()) for setting in experiment.settings()}
-        rows = [
-            row
-            for row in results.rows(experiment.name, experiment.short_rounds)
-            if _place(row.setting) in wanted and (seeds is None or row.seed < seeds)
-        ]
-        tables = by_place(experiment, rows)
-        skipped = results.skipped(experiment.name, experiment.short_rounds)
-        document = {
-            "experiment": experiment.name,
-            "title": experiment.title,
-            "tables": [_as_json(table) for table in tables],
-            "notes": experiment.notes,
-            "skipped": [entry._asdict() for entry in skipped],
-            "results": results.path,
-        }
-        shown = (sheet for table in tables for sheet in _sheets(experiment, table))
-        notes = [f"note: {text}" for text in experiment.notes if rows]
-        print_result(document, *shown, *notes, as_json=as_json)
-        for entry in skipped:
-            where = ", ".join(filter(None, (entry.dataset, entry.backbone)))
-            note(f"skipped {where}: {entry.reason}")
-        if not rows:
-            raise typer.Exit(1)
+        load = cache(partial(load_features, data=data, reading=columns))  # for all experiments once
+        documents = []
+        for experiment in wanted:
+            run(experiment, results, load, seeds=seeds, device=device, workers=joblib.cpu_count())
+            documents.append(_show(experiment, results, seeds, as_json=as_json))
+        if as_json:
+            print_result(documents[0] if len(documents) == 1 else documents, as_json=True)
         say(f"results: {results.path}", as_json=as_json)
+        if not all(document["tables"] for document in documents):
+            raise typer.Exit(1)
+
+
+def _named(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of these names, those that train nothing for "all"."""
+    from fedcof.experiments import EXPERIMENTS, get_experiment
+
+    if list(names) != ["all"]:
+        return [get_experiment(name) for name in dict.fromkeys(names)]
+    return [
+        experiment
+        for experiment in EXPERIMENTS.values()
+        if not any(setting.procedure.trains for setting in experiment.settings())
+    ]
+
+
+def _show(
+    experiment: Experiment, results: Results, seeds: int | None, *, as_json: bool
+) -> dict[str, Any]:
+    """Print the tables of an experiment, unless as JSON, and return them as JSON has them."""
+    from fedcof.report.tables import by_place
+
+    wanted = {_place(setting.columns()) for setting in experiment.settings()}
+    rows = [
+        row
+        for row in results.rows(experiment.name, experiment.short_rounds)
+        if _place(row.setting) in wanted and (seeds is None or row.seed < seeds)
+    ]
+    tables = by_place(experiment, rows)
+    skipped = results.skipped(experiment.name, experiment.short_rounds)
+    document = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "tables": [_as_json(table) for table in tables],
+        "notes": experiment.notes,
+        "skipped": [entry._asdict() for entry in skipped],
+        "results": results.path,
+    }
+    if not as_json:
+        shown = (sheet for table in tables for sheet in _sheets(experiment, table))
+        print_result(
+            document, *shown, *(f"note: {text}" for text in experiment.notes if rows), as_json=False
+        )
+    for entry in skipped:
+        where = ", ".join(filter(None, (entry.dataset, entry.backbone)))
+        note(f"{experiment.name}: skipped {where}: {entry.reason}")
+    return document
 
 
 def _list(as_json: bool) -> None:

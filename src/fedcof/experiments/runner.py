@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import platform
-import time
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
-import numpy as np
-import scipy
-import sklearn
-
-import fedcof
-from fedcof.data import Dealing
-from fedcof.errors import FedCOFError, NotRunError, SingularScatterWarning
+from fedcof.errors import NotRunError
 from fedcof.experiments.clients import Clients, Source
 from fedcof.experiments.experiment import Execution, Experiment, Setting
 from fedcof.experiments.features import FeatureSet
+from fedcof.experiments.groups import Group, in_processes, measure_group, reason_of
 from fedcof.experiments.results import Results, Row, Skipped, partition_name
 from fedcof.progress import Advance, progress_bar
 from fedcof.training import Round
-
-VERSIONS = {
-    "fedcof": fedcof.__version__,
-    "python": platform.python_version(),
-    "numpy": np.__version__,
-    "scipy": scipy.__version__,
-    "scikit-learn": sklearn.__version__,
-}
 
 
 def run(
@@ -43,10 +26,11 @@ def run(
     *,
     seeds: int | None = None,
     device: str = "cpu",
+    workers: int = 1,
 ) -> None:
     """Run what is not among the results yet, and add it to them row by row.
 
-    What cannot be run is kept beside them with the reason.
+    What cannot be run, or fails, is kept beside them with the reason, and the others go on.
 
     Parameters
     ----------
@@ -58,22 +42,31 @@ def run(
         Default: the experiment's.
     device : str, default "cpu"
         Where torch trains.
+    workers : int, default 1
+        How many processes measure at the same time what trains nothing. The rows are the same,
+        but for their order.
     """
-    runner = _Runner(experiment, results, device)
+    runner = _Runner(experiment, results, device, workers)
     numbers = range(experiment.seeds if seeds is None else seeds)
     place = attrgetter("dataset", "backbone")
     for (dataset, backbone), settings in groupby(experiment.settings(), key=place):
-        pending = [
-            (setting, row)
-            for _, group in groupby(settings, key=attrgetter("dealing"))
-            for dealt_alike in [list(group)]
+        groups = [
+            Group(dealing, seed, pending)
+            for dealing, dealt_alike in groupby(settings, key=attrgetter("dealing"))
+            for same in [list(dealt_alike)]
             for seed in numbers
-            for setting in dealt_alike
-            if (row := Row(experiment.name, seed, experiment.columns(setting))) not in results
+            if (
+                pending := tuple(
+                    (setting, row)
+                    for setting in same
+                    if (row := Row(experiment.name, seed, experiment.columns(setting)))
+                    not in results
+                )
+            )
         ]
-        if pending:
+        if groups:
             with runner.or_skip(dataset, backbone):
-                runner.run_place(dataset, backbone, load, pending)
+                runner.run_place(dataset, backbone, load, groups)
     results.skip(experiment.name, experiment.short_rounds, list(dict.fromkeys(runner.skipped)))
 
 
@@ -84,6 +77,7 @@ class _Runner:
     experiment: Experiment
     results: Results
     device: str
+    workers: int
     skipped: list[Skipped] = field(default_factory=list)
 
     @contextmanager
@@ -91,75 +85,68 @@ class _Runner:
         """Keep what cannot be run with the reason, and go on with what follows."""
         try:
             yield
-        except (FedCOFError, ValueError, OSError, ImportError) as error:
-            place = self.experiment.name, self.experiment.short_rounds, dataset, backbone
-            self.skipped.append(Skipped(*place, str(error)))
+        except Exception as error:
+            self._skip(dataset, backbone, reason_of(error))
+
+    def _skip(self, dataset: str, backbone: str, reason: str) -> None:
+        place = self.experiment.name, self.experiment.short_rounds, dataset, backbone
+        self.skipped.append(Skipped(*place, reason))
 
     def run_place(
         self,
         dataset: str,
         backbone: str,
         load: Callable[[str, str], FeatureSet],
-        pending: list[tuple[Setting, Row]],
+        groups: list[Group],
     ) -> None:
         """Run what is pending on one data set under one backbone."""
         if self.experiment.waits_for:
             raise NotRunError(self.experiment.waits_for)
         source = Source(load(dataset, backbone), backbone)
         title = f"{self.experiment.name}: {', '.join(filter(None, (dataset, backbone)))}"
-        with progress_bar(title, len(pending), unit="runs") as advance:
-            for (dealing, seed), group in groupby(pending, key=_dealing_and_seed):
-                with self.or_skip(dataset, backbone):
-                    clients = Clients(source, dealing, seed)
-                    if seed == 0:
-                        name = partition_name({"dataset": dataset, **dealing.columns()})
-                        self.results.keep_histogram(name, clients.histogram())
-                    for setting, row in group:
-                        with self.or_skip(dataset, backbone):
-                            self.run_row(setting, row, clients, advance, title)
-                        advance(1, title)
+        rows = sum(len(group.pending) for group in groups)
+        with progress_bar(title, rows, unit="runs") as advance:
 
-    def run_row(
-        self, setting: Setting, row: Row, clients: Clients, advance: Advance, title: str
-    ) -> None:
-        """Measure a row and add it to the results."""
+            def take(measured: Row | str) -> None:
+                if isinstance(measured, Row):
+                    self.results.append(measured)
+                else:
+                    self._skip(dataset, backbone, measured)
+                advance(1, title)
+
+            self._keep_histograms(source, dataset, groups)
+            # Training has threads of its own, checkpoints, and rounds to show.
+            alone = [group for group in groups if group.trains or self.workers == 1]
+            shared = [group for group in groups if group not in alone]
+            for measured in in_processes(source, shared, self.experiment.metrics, self.workers):
+                take(measured)
+            for group in alone:
+                execution = partial(self._execution, advance, title)
+                for measured in measure_group(source, group, execution):
+                    take(measured)
+
+    def _keep_histograms(self, source: Source, dataset: str, groups: list[Group]) -> None:
+        for group in groups:
+            if group.seed == 0:
+                with suppress(Exception):  # it is told where the group is measured
+                    histogram = Clients(source, group.dealing, group.seed).histogram()
+                    name = partition_name({"dataset": dataset, **group.dealing.columns()})
+                    self.results.keep_histogram(name, histogram)
+
+    def _execution(self, advance: Advance, title: str, setting: Setting, row: Row) -> Execution:
+        """Return how a row is measured in this process."""
         whole = self.experiment.short_rounds is None
         if setting.procedure.needs_gpu and whole and self.device == "cpu":
             raise NotRunError(
                 "training the network takes days without a GPU: give --device cuda, or --rounds 2 "
                 "for a short run"
             )
-        execution = Execution(
+        return Execution(
             self.experiment.metrics,
             self.device,
             self.results.checkpoint(row),
             partial(_show_round, advance, f"{title}, {row.setting['method']}"),
         )
-        self.results.append(replace(row, measured=_measure(setting, clients, execution)))
-
-
-def _dealing_and_seed(pending: tuple[Setting, Row]) -> tuple[Dealing, int]:
-    setting, row = pending
-    return setting.dealing, row.seed
-
-
-def _measure(setting: Setting, clients: Clients, execution: Execution) -> dict[str, Any]:
-    """Return the measured columns of a row: the procedure's, and those that all rows have."""
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        # Some grids have singular scatters on purpose: no shrinkage, few means, G_btw alone.
-        warnings.simplefilter("ignore", SingularScatterWarning)
-        measured = setting.procedure.measure(clients, execution)
-    dealt = clients.dealt
-    return {
-        **measured,
-        "clients_seen": sum(len(rows) > 0 for _, rows in dealt.partition),
-        "samples": len(dealt.features),
-        "dim": dealt.features.shape[1],
-        "seconds": time.perf_counter() - start,
-        "fingerprint": clients.source.data.fingerprint,
-        "versions": VERSIONS,
-    }
 
 
 def _show_round(advance: Advance, title: str, after: Round) -> None:
