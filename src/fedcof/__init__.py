@@ -48,6 +48,9 @@ from fedcof.summaries import (
     summarize,
     withdraw,
 )
+from fedcof.telemetry import switch_off
+
+switch_off()  # nothing above imports a library that phones home
 
 if TYPE_CHECKING:
     from fedcof.classifiers import (

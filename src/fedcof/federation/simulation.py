@@ -23,12 +23,8 @@ from fedcof.federation.serving import Settings, serve
 from fedcof.files import owner_only
 from fedcof.heads import Head
 
-_QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
+_QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""Besides the statistics, which `fedcof.telemetry` switches off."""
 
 
 def simulate(
@@ -155,7 +151,7 @@ def _ray() -> dict[str, Any]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Switch off statistics and warnings, and undo what Flower changes for Ray's workers."""
+    """Switch off warnings, and undo what Flower changes for Ray's workers."""
     before = dict(os.environ)
     os.environ.update(_QUIET | before)
     try:

@@ -42,11 +42,7 @@ APP = Path(__file__).resolve().parent
 PROGRAMS = Path(sys.executable).parent
 HOST = "127.0.0.1"
 SITES = ("site-1", "site-2", "site-3")
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-}
+QUIET = {"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1"}  # besides what fedcof switches off
 
 
 class Loopback:
