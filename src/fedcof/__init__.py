@@ -30,6 +30,7 @@ from fedcof.methods import (
     Method,
     get_method,
 )
+from fedcof.privacy import CountNoise
 from fedcof.scatter import condition_number, estimate_class_covariances
 from fedcof.site_heads import site_heads
 from fedcof.summaries import (
@@ -71,6 +72,7 @@ __all__ = [
     "ClassMeans",
     "ClassSphericalVariances",
     "ClassVariances",
+    "CountNoise",
     "FeatureTransformer",
     "Fed3R",
     "Fed3RClassifier",

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedcof.codings import AUTO, parse_codings
 from fedcof.errors import SettingError, SummaryError, naming
 from fedcof.methods import Method, Outline, client_rng, get_method
-from fedcof.registry import Registry
+from fedcof.registry import Registry, entry_from_text
 from fedcof.settings import check_settings, setting
 from fedcof.summaries import Summary
 from fedcof.summaries.base import TRANSFORM
@@ -27,6 +27,8 @@ from fedcof.transforms import NO_TRANSFORM, Chain, Transform, chain, parse
 
 STEPS: Registry[type[Step]] = Registry("step")
 """Every step by its name."""
+
+_NO_STEPS = "none"
 
 _NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
 
@@ -48,9 +50,55 @@ class Step(ABC):
     def __post_init__(self) -> None:
         check_settings(self)
 
+    def check(self, kind: type[Summary]) -> None:  # noqa: B027 - most steps take any kind
+        """Check that the step can be done to a kind of summary.
+
+        Raises
+        ------
+        SettingError
+            If it cannot; the message says what can be done instead.
+        """
+
     @abstractmethod
     def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:
         """Return what is left of a summary; with None the client sends nothing."""
+
+
+def parse_steps(text: str) -> tuple[Step, ...]:
+    """Return the steps of a text.
+
+    Parameters
+    ----------
+    text : str
+        Steps with ``+`` between them, each a name and its settings in their order with ``:``
+        between them, such as ``count-noise:uniform:0.3``. ``none`` is no step.
+
+    Raises
+    ------
+    SettingError
+        If there is no such step, or a setting is out of range.
+    """
+    if text == _NO_STEPS:
+        return ()
+    return tuple(entry_from_text(STEPS, step, "steps") for step in text.split("+"))
+
+
+def check_by_class(step: Step, kind: type[Summary]) -> None:
+    """Check that a step which leaves classes out can be done to a kind of summary.
+
+    Raises
+    ------
+    SettingError
+        If an array of it has no row a class, as a Gram matrix has none: what is left out would
+        still be in it.
+    """
+    if shared := kind.shared_arrays():
+        raise SettingError(
+            step.name,
+            f"cannot be done to summaries of kind {kind.kind}: {', '.join(shared)} would still "
+            "hold a class that is left out; take a method whose clients send class means, such as "
+            "fedcof",
+        )
 
 
 @dataclass(frozen=True)
@@ -106,6 +154,8 @@ class Sender:
             object.__setattr__(self, "coding", self.method.coding)
         if self.coding != AUTO:
             parse_codings(self.coding, self.method.summary_type.axes)
+        for step in self.steps:
+            step.check(self.method.summary_type)
         own, lifting = self.transform, self.method.lifting
         last = own.steps[-1:] if isinstance(own, Chain) else (own,)
         if last != (lifting,):  # a sender made of another's settings has it already
@@ -135,6 +185,7 @@ class Sender:
         *,
         client_id: str = "",
         origin: Mapping[str, str] = _NO_ORIGIN,
+        noise: np.random.Generator | None = None,
     ) -> Sent | None:
         """Return what a client sends, None where a step leaves nothing.
 
@@ -145,6 +196,10 @@ class Sender:
         client_id : str, optional
         origin : mapping of str to str, default {}
             What made the features: ``{"backbone": fingerprint}``, empty for plain tables.
+        noise : numpy.random.Generator, optional
+            What the steps draw from. A site gives one that nobody else can seed. Without it they
+            draw from the seed and the id, as an experiment has to: whoever knows these can take
+            such noise off again.
 
         Raises
         ------
@@ -169,7 +224,7 @@ class Sender:
         if transformed:
             summary = summary.with_origin(transformed)
         for step in self.steps:
-            summary = step(summary, rng)
+            summary = step(summary, noise or rng)
             if summary is None:
                 return None
         return Sent(summary.to_bytes(coding), summary.formula_bytes)

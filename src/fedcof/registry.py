@@ -9,9 +9,10 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fedcof.errors import PluginWarning
+from fedcof.errors import PluginWarning, SettingError
+from fedcof.settings import Declaration, settings_of
 
 T = TypeVar("T")
 
@@ -72,6 +73,47 @@ class Registry(dict[str, T]):
                 f"no {self._what} is called {name!r}; did you mean {' or '.join(near)}?"
             )
         return self[name]
+
+
+def entry_from_text(registry: Registry[type[T]], text: str, what: str) -> T:
+    """Return an entry with its settings from a text.
+
+    Parameters
+    ----------
+    registry : Registry
+        Of dataclasses that declare settings.
+    text : str
+        Its name and its settings in their order, with ``:`` between them: ``power:0.5``. Those at
+        the end may be missing and have their defaults then.
+    what : str
+        The option or key that holds the text, for messages.
+
+    Raises
+    ------
+    SettingError
+        If there is no such entry, or a setting is out of range.
+    """
+    name, *values = text.split(":")
+    try:
+        kind = registry.find(name)
+    except ValueError as error:
+        raise SettingError(what, f"is {text!r}: {error}") from None
+    declared = list(settings_of(kind).values())
+    if len(values) > len(declared):
+        has = ", ".join(known.name for known in declared) or "none"
+        raise SettingError(what, f"is {text!r}, but the settings of {name} are: {has}")
+    given = zip(declared, values, strict=False)
+    try:
+        return kind(**{known.name: _from_text(known, value) for known, value in given})
+    except SettingError as error:
+        raise SettingError(what, f"is {text!r}: {error}") from None
+
+
+def _from_text(declared: Declaration, text: str) -> Any:
+    try:
+        return declared.kind(text) if declared.kind in (int, float) else text
+    except ValueError:
+        return text  # the setting's own check says what it must be
 
 
 @cache

@@ -18,6 +18,7 @@ from fedcof.commands.options import (
     MethodName,
     PartitionName,
     Seed,
+    StepsText,
     TransformText,
     Weights,
     dealing_settings,
@@ -66,6 +67,7 @@ def federate(
     ] = "squeezenet1.1",
     weights: Weights = "",
     transform: TransformText = "none",
+    steps: StepsText = "none",
     partition: PartitionName = "dirichlet",
     seed: Seed = 0,
     images: Annotated[int, typer.Option(help="How many of Fashion-MNIST's images to take.")] = 6000,
@@ -87,7 +89,7 @@ def federate(
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
     from fedcof.backbones import transform_for, with_weights
-    from fedcof.client import Sender
+    from fedcof.client import Sender, parse_steps
     from fedcof.data import Reading, fashion_mnist, get_dealing
     from fedcof.data.datasets import load, preprocessing_of
     from fedcof.experiments import evaluate
@@ -96,7 +98,13 @@ def federate(
     with errors_for_people():
         chosen = method_with(method, hyperparameters).seeded(seed)
         backbone = with_weights(backbone, weights)
-        sender = Sender(chosen, seed, **sending, transform=transform_for(transform, backbone))
+        sender = Sender(
+            chosen,
+            seed,
+            **sending,
+            transform=transform_for(transform, backbone),
+            steps=parse_steps(steps),
+        )
         if min_clients is not None:
             plan["min_clients"] = min_clients
         if engine == "simulation" and importlib.util.find_spec("flwr") is None:

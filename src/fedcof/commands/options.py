@@ -86,6 +86,15 @@ TransformText = Annotated[
         "what helps those of the backbone.",
     ),
 ]
+StepsText = Annotated[
+    str,
+    typer.Option(
+        "--steps",
+        metavar="TEXT",
+        help="What is done to a summary before it leaves a client: steps such as "
+        "count-noise:uniform:0.3, with + between them; or none.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is random.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there already.")]
 MethodName = Annotated[

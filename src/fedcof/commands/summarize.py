@@ -15,6 +15,7 @@ from fedcof.commands.options import (
     Given,
     MethodName,
     Seed,
+    StepsText,
     TransformText,
     Weights,
     hyperparameters,
@@ -56,6 +57,7 @@ def summarize(
     ] = ("squeezenet1.1"),
     weights: Weights = "",
     transform: TransformText = "none",
+    steps: StepsText = "none",
     seed: Seed = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at an image that cannot be read.")
@@ -66,8 +68,10 @@ def summarize(
     sending: Given,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
+    import numpy as np
+
     from fedcof.backbones import transform_for, with_weights
-    from fedcof.client import Sender
+    from fedcof.client import Sender, parse_steps
     from fedcof.data import Reading, read
     from fedcof.federation.sources import extract
     from fedcof.files import file_names, write_new
@@ -75,7 +79,9 @@ def summarize(
 
     with errors_for_people():
         backbone = with_weights(backbone, weights)
-        sender = Sender(method_with(method, hyperparameters), seed, **sending)
+        sender = Sender(
+            method_with(method, hyperparameters), seed, **sending, steps=parse_steps(steps)
+        )
         own = read(source, Reading(**reading))
         made_by = "" if own.are_features else backbone
         sender = replace(sender, transform=transform_for(transform, made_by))
@@ -89,7 +95,11 @@ def summarize(
             with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
                 found = extract(data, labels, backbone, strict=strict, advance=advance)
             sent = sender.send(
-                found.features, found.labels, client_id=name, origin={**own.origin, **found.origin}
+                found.features,
+                found.labels,
+                client_id=name,
+                origin={**own.origin, **found.origin},
+                noise=np.random.default_rng(),
             )
             left_out += len(labels) - len(found.labels)
             if sent is None:

@@ -6,6 +6,8 @@ import logging
 import time
 from typing import Any
 
+import numpy as np
+
 from fedcof import __version__
 from fedcof.errors import SummaryError
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
@@ -86,7 +88,13 @@ def summaries(job: Job, clients: Clients, wanted: list[str], limit: int) -> Answ
 def summary_bytes(job: Job, clients: Clients, client_id: str) -> bytes:
     """Return what one client sends."""
     features, labels, origin = extract(*clients[client_id], job.backbone)
-    sent = job.sender.send(features, labels, client_id=client_id, origin=origin or job.origin)
+    sent = job.sender.send(
+        features,
+        labels,
+        client_id=client_id,
+        origin=origin or job.origin,
+        noise=np.random.default_rng(),  # the server knows the seed of the run
+    )
     if sent is None:
         raise SummaryError("withheld", "a step leaves nothing of this client's summary")
     return sent.data

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcof.client import Sender
+from fedcof.client import Sender, parse_steps
 from fedcof.data.reading import Reading
 from fedcof.errors import (
     RunFolderError,
@@ -48,6 +48,7 @@ TEXTS = {
     "backbone": "",
     "weights": "",
     "transform": "none",
+    "steps": "none",
     "data": "",
     "run-folder": "fedcof-run",
     "test-data": "",
@@ -117,7 +118,13 @@ class Settings:
         backbone = with_weights(texts["backbone"], texts["weights"])
         transform = transform_for(texts["transform"], backbone)
         job = Job(
-            read_settings(Sender, config, method=method, transform=transform),
+            read_settings(
+                Sender,
+                config,
+                method=method,
+                transform=transform,
+                steps=parse_steps(texts["steps"]),
+            ),
             backbone=backbone,
             data=texts["data"],
             reading=read_settings(Reading, config),

@@ -341,6 +341,47 @@ class Summary(ABC):
             )
         return np.asarray(counts)
 
+    @classmethod
+    def shared_arrays(cls) -> list[str]:
+        """Return the names of the arrays without a row a class: they hold all classes mixed."""
+        return [name for name, axes in cls.axes.items() if "rows" not in axes]
+
+    def select(self, kept: NDArray[np.bool_]) -> Self | None:
+        """Return the summary of a client with some of its rows alone; None where none is kept.
+
+        Parameters
+        ----------
+        kept : ndarray of bool, shape (rows,)
+
+        Raises
+        ------
+        SummaryError
+            If it is of several clients, or an array has no row a class: what is left out would
+            still be in it.
+        """
+        if shared := self.shared_arrays():
+            raise SummaryError(
+                "kind",
+                f"no class can be left out of a summary of kind {self.kind!r}: "
+                f"{', '.join(shared)} would still hold it",
+                client_id=self.client_ids[0],
+            )
+        if len(self.client_ids) > 1:
+            raise SummaryError(
+                "sum", f"rows are left out for one client; this summary is of {self.client_ids}"
+            )
+        if not kept.any():
+            return None
+        arrays = {
+            name: getattr(self, name).compress(kept, axis=axes.index("rows"))
+            for name, axes in self.axes.items()
+        }
+        # NumPy gives all texts the length of the longest, which may be left out.
+        classes = np.array(self.classes[kept].tolist())
+        counts = self.counts[kept]
+        sent = np.array([len(counts)])
+        return replace(self, classes=classes, counts=counts, rows_per_client=sent, **arrays)
+
     def with_origin(self, origin: Mapping[str, str]) -> Self:
         """Return the summary with another origin."""
         return replace(self, origin=origin)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SettingError
-from fedcof.registry import Registry
-from fedcof.settings import Declaration, check_settings, settings_of
+from fedcof.registry import Registry, entry_from_text
+from fedcof.settings import check_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -236,31 +236,7 @@ def parse(text: str) -> Transform:
         raise SettingError("transform", f"has more than {_LONGEST} characters")
     if text == _NONE:
         return NO_TRANSFORM
-    return chain(*map(_parse_step, text.split("+")))
-
-
-def _parse_step(text: str) -> Transform:
-    name, *values = text.split(":")
-    try:
-        kind = TRANSFORMS.find(name)
-    except ValueError as error:
-        raise SettingError("transform", f"is {text!r}: {error}") from None
-    declared = list(settings_of(kind).values())
-    if len(values) > len(declared):
-        has = ", ".join(known.name for known in declared) or "none"
-        raise SettingError("transform", f"is {text!r}, but the settings of {name} are: {has}")
-    given = zip(declared, values, strict=False)
-    try:
-        return kind(**{known.name: _from_text(known, value) for known, value in given})
-    except SettingError as error:
-        raise SettingError("transform", f"is {text!r}: {error}") from None
-
-
-def _from_text(declared: Declaration, text: str) -> Any:
-    try:
-        return declared.kind(text) if declared.kind in (int, float) else text
-    except ValueError:
-        return text  # the setting's own check says what it must be
+    return chain(*(entry_from_text(TRANSFORMS, step, "transform") for step in text.split("+")))
 
 
 def _as_text(value: Any) -> str:
