@@ -112,6 +112,8 @@ def test_a_kind_whose_means_are_sums_over_counts_is_refused():
         axes = {"sums": ("rows", "dim")}  # noqa: RUF012
         scale = 1.0
 
+    Sums.kind = "test-sums"  # known to this test alone
+
     summary = Sums(classes=[0, 1], counts=[50, 50], sums=np.eye(2), client_ids=("a",))
     with pytest.raises(SummaryError, match=r"client 'a'.*would change its means"):
         CountNoise("uniform", 0.1)(summary, np.random.default_rng(0))
