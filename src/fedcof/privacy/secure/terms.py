@@ -19,7 +19,7 @@ tells them, even where it tells each something else:
 - So a set of clients whose masks cancel goes all around the circle; two such sets would have
   neighbours in each other, whose masks do not cancel. There is one.
 
-Where the circle is small, everybody is everybody's neighbour, ``2t > n + c``, and nothing is left
+Up to 128 clients, everybody is everybody's neighbour, ``2t > n + c``, and nothing is left
 to chance. Otherwise the chance that (1) fails for any of n clients is below 2^-40, and the chance
 that too few neighbours are left to open some secret is below 2^-30, by the tails of hypergeometric
 distributions.
@@ -30,9 +30,20 @@ arrived, may try again: g tries give a chance below ``g * 2^-40``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
+from scipy.stats import hypergeom
+
+from fedcof.errors import SecureError
 from fedcof.settings import check_settings, setting
+
+SECURITY_BITS = 40
+CORRECTNESS_BITS = 30
+
+_COMPLETE_UP_TO = 128
+"""Up to so many clients, all are neighbours: it costs no more than 1,000 clients on a circle do."""
 
 
 @dataclass(frozen=True)
@@ -61,3 +72,92 @@ class Terms:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The graph and the threshold of a round.
+
+    Parameters
+    ----------
+    neighbours : int
+        Of every client, k.
+    threshold : int
+        How many of a client's neighbours and itself open a secret of it, t.
+    """
+
+    neighbours: int
+    threshold: int
+
+    def is_safe(self, clients: int, terms: Terms) -> bool:
+        """Return whether the module's condition (1) holds, but for a chance of 2^-40."""
+        if not 0 < self.threshold <= self.neighbours + 1 <= clients:
+            return False
+        colluders = math.ceil(terms.colluders * clients)
+        if self.neighbours == clients - 1:
+            return 2 * self.threshold > clients + colluders
+        if self.neighbours % 2:
+            return False
+        half = self.neighbours // 2
+        most = max(0, self.threshold - half - 1)
+        return _chance(clients, colluders, half, most) * 2 * clients <= 2.0**-SECURITY_BITS
+
+
+@lru_cache
+def plan(clients: int, terms: Terms) -> Plan:
+    """Return the smallest graph that is safe and outlasts the drop-outs.
+
+    Parameters
+    ----------
+    clients : int
+    terms : Terms
+
+    Raises
+    ------
+    SecureError
+        If there is none.
+
+    Examples
+    --------
+    >>> plan(10, Terms())
+    Plan(neighbours=9, threshold=6)
+    >>> plan(1000, Terms())
+    Plan(neighbours=154, threshold=112)
+    """
+    for neighbours in range(2, clients - 1, 2) if clients > _COMPLETE_UP_TO else ():
+        half = neighbours // 2
+        for threshold in range(half + 1, neighbours + 2):
+            made = Plan(neighbours, threshold)
+            if made.is_safe(clients, terms):
+                break
+        else:
+            continue
+        if _falls_short(clients, terms, made) <= 2.0**-CORRECTNESS_BITS:
+            return made
+    colluders = math.ceil(terms.colluders * clients)
+    made = Plan(clients - 1, (clients + colluders) // 2 + 1)
+    left = clients - math.floor(terms.dropouts * clients)
+    if clients < terms.least or left < made.threshold:
+        raise SecureError(
+            "too-few",
+            f"{clients} clients of which {colluders} may collude need {made.threshold} to stay, "
+            f"and {left} would be left after the drop-outs that are allowed for: call more "
+            "clients, or assume fewer colluders or drop-outs",
+        )
+    return made
+
+
+def _falls_short(clients: int, terms: Terms, made: Plan) -> float:
+    """Return a bound on the chance that some secret has too few holders left."""
+    gone = math.floor(terms.dropouts * clients)
+    spare = made.neighbours + 1 - made.threshold
+    survivor = _chance(clients, gone, made.neighbours, spare + 1)
+    # A drop-out does not hold its own share, and is not among its neighbours.
+    dropout = _chance(clients, gone - 1, made.neighbours, spare) if gone else 0.0
+    return (clients - gone) * survivor + gone * dropout
+
+
+@lru_cache(maxsize=4096)
+def _chance(clients: int, marked: int, drawn: int, at_least: int) -> float:
+    """Return the chance that of some of a client's fellows drawn, so many are marked."""
+    return float(hypergeom.sf(at_least - 1, clients - 1, marked, drawn))
