@@ -170,11 +170,7 @@ class HeldOutMeans:
     @classmethod
     def of(cls, statistics: ClassStatistics, class_means: NDArray[np.float64]) -> HeldOutMeans:
         """Take the means of classes that have two; of very many, as many at even distances."""
-        means_per_class = statistics.means_per_class
-        rows = np.flatnonzero(means_per_class[statistics.class_index] > 1)
-        most = min(_MOST_ROWS, max(1, _MOST_SCORES // len(means_per_class)))
-        if len(rows) > most:
-            rows = rows[np.linspace(0, len(rows) - 1, most).round().astype(np.int64)]
+        rows = held_out_rows(statistics.means_per_class, statistics.class_index)
         index = statistics.class_index[rows]
         counts, totals = statistics.counts[rows], statistics.class_counts[index]
         stretch = np.sqrt(counts * (totals / (totals - counts)))
@@ -347,6 +343,17 @@ class HeldOutMeans:
         ratios[np.isnan(ratios)] = 0.0  # two classes that nothing tells apart
         ratios[own] = np.inf
         return float(np.exp(log_ndtr(ratios).sum(axis=1)) @ self.shares)
+
+
+def held_out_rows(
+    means_per_class: NDArray[np.int64], class_index: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    """Return which means are left out in turn: of classes that have two, so many at most."""
+    rows = np.flatnonzero(means_per_class[class_index] > 1)
+    most = min(_MOST_ROWS, max(1, _MOST_SCORES // len(means_per_class)))
+    if len(rows) > most:
+        rows = rows[np.linspace(0, len(rows) - 1, most).round().astype(np.int64)]
+    return rows
 
 
 def _take(means: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -102,6 +102,26 @@ class CorruptBytesError(FedCOFError, ValueError):
     """Bytes are truncated, altered, or not in the format of fedcof."""
 
 
+class StreamingError(FedCOFError, ValueError):
+    """A method, or a setting of it, cannot be solved in bounded memory.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    reason : str
+        What it needs all summaries for.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} cannot be solved without all summaries in memory: {reason}")
+        self.name = name
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (StreamingError, (self.name, self.reason))
+
+
 class HeadError(FedCOFError, ValueError):
     """A head's file is broken, or a head does not fit what it is used on."""
 

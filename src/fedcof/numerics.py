@@ -32,8 +32,10 @@ _LARGEST_CORRECTION = 16.0
 lost: the scatter is then computed again, about the means."""
 
 _ROWS_PER_DIM_IN_FLOAT64 = 8
-"""Up to 8 rows a dimension, products in float64 cost little, and rounding in float32 could turn a
-zero eigenvalue into a positive one."""
+_PRODUCTS_IN_FLOAT64 = 2**33
+"""Up to 8 rows a dimension, or up to so many multiplications (a fraction of a second), products in
+float64 cost little. With few rows, rounding in float32 could turn a zero eigenvalue into a positive
+one; with more, a scatter in memory equals one that is streamed, to 1e-10."""
 
 
 def blocks(
@@ -274,6 +276,8 @@ def scatter_about_means(
     weights: NDArray[Any],
     group_index: NDArray[np.integer[Any]],
     num_groups: int,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the weighted mean of every group of rows, and the scatter about these means.
 
@@ -291,6 +295,8 @@ def scatter_about_means(
     group_index : ndarray of int64, shape (rows,)
         The group of each row. No group is empty.
     num_groups : int
+    dtype : data type of the products, optional
+        By default that of the rows where they are many, and float64 where they are few.
 
     Returns
     -------
@@ -302,9 +308,7 @@ def scatter_about_means(
     SummaryError
         If the scatter is not finite in float64.
     """
-    dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
-    if len(weights) <= _ROWS_PER_DIM_IN_FLOAT64 * arrays[0].shape[1]:
-        dtype = np.dtype(np.float64)
+    dtype = _type_of_products(arrays) if dtype is None else np.dtype(dtype)
     centres = _heaviest_rows(arrays, weights, group_index, num_groups).astype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
         partial = CentredScatter.of(arrays, weights, group_index, centres)
@@ -323,6 +327,13 @@ def scatter_about_means(
         )
     in_float64 = [array.astype(np.float64) for array in arrays]
     return scatter_about_means(in_float64, weights, group_index, num_groups)
+
+
+def _type_of_products(arrays: Rows) -> np.dtype[Any]:
+    rows, dim = sum(map(len, arrays)), arrays[0].shape[1]
+    if rows <= _ROWS_PER_DIM_IN_FLOAT64 * dim or rows * dim**2 <= _PRODUCTS_IN_FLOAT64:
+        return np.dtype(np.float64)
+    return np.result_type(np.float32, *{array.dtype for array in arrays})
 
 
 def _heaviest_rows(

@@ -222,6 +222,13 @@ class ClassStatistics:
             client_index = np.arange(len(counts))
         return cls(means, counts, class_index, classes, class_counts, client_index)
 
+    @classmethod
+    def of_classes(
+        cls, classes: NDArray[Any], counts: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> ClassStatistics:
+        """Take the mean of every class for one that a client sent."""
+        return cls.gather([means], counts, classes)
+
     def class_means(self) -> NDArray[np.float64]:
         """Return mu_c, shape (classes, dim) (eq. fedncm)."""
         return GroupSums.of(self.means, self.class_index, len(self.classes), self.counts).means
@@ -266,6 +273,24 @@ class ClassStatistics:
             len(self.classes),
         )
         return Scatter(self.classes, class_means, self.class_counts, within, self, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class PickedStatistics(ClassStatistics):
+    """Some of the class means of a federation, beside what is known of all of them.
+
+    Parameters
+    ----------
+    all_rows : ndarray of int64, shape (classes,)
+        K_c of the whole federation, as `class_counts` is its N_c.
+    """
+
+    all_rows: NDArray[np.int64]
+
+    @property
+    def means_per_class(self) -> NDArray[np.int64]:
+        """The number of means that arrived for every class, K_c."""
+        return self.all_rows
 
 
 def condition_number(scatter: NDArray[np.float64]) -> float:

@@ -11,13 +11,15 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.codings import Float32
-from fedcof.errors import OddSiteWarning, SettingError, SummaryError
+from fedcof.errors import OddSiteWarning, SettingError, StreamingError, SummaryError
 from fedcof.heads import Head, Provenance
+from fedcof.methods.passes import Pass, SumsPass
 from fedcof.registry import Registry
 from fedcof.screening import screen
 from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
 from fedcof.summaries.base import TRANSFORM, common_origin
+from fedcof.summaries.class_sums import ClassSums
 from fedcof.summaries.samples import Seed
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
 
@@ -80,9 +82,13 @@ class Method(ABC, Generic[S]):
     """The name on the command line, in results and in a head's provenance."""
     summary_type: ClassVar[type[Summary]]
     """What the clients send."""
+    needs_all: ClassVar[str] = "its solution is no sum over the clients"
+    """Why it cannot be solved in bounded memory, unless `streamed` says how."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "pool" in vars(cls) and "streamed" not in vars(cls):
+            cls.streamed = Method.streamed  # type: ignore[method-assign]  # not that of another pool
         if "name" in vars(cls):
             METHODS.add(cls.name, cls)
 
@@ -229,6 +235,20 @@ class Method(ABC, Generic[S]):
         None where it depends on who holds what.
         """
         return None
+
+    def streamed(self) -> Pass[Any]:
+        """Return the first pass of a solution in bounded memory, which needs no `pool`.
+
+        Where clients send nothing but sums, it is their sum. Any other method overrides this.
+
+        Raises
+        ------
+        StreamingError
+            If all summaries must be in memory; the reason is `needs_all`.
+        """
+        if issubclass(self.summary_type, ClassSums):
+            return SumsPass(self.summary_type, self.pool)
+        raise StreamingError(self.name, self.needs_all)
 
     def tuned(self, pooled: Any) -> Self:
         """Return the method with numbers in place of what is automatic, from what `pool` gave."""

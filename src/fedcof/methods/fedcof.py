@@ -5,14 +5,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.errors import FewMeansWarning, SettingError
+from fedcof.choosing import held_out_rows
+from fedcof.errors import FewMeansWarning, SettingError, StreamingError
+from fedcof.methods.passes import (
+    ROBUST,
+    Census,
+    ClassScatter,
+    ClassTotals,
+    ClassWeights,
+    Pass,
+    PickedRows,
+    PickRows,
+    Roll,
+    RollCall,
+    ScatterPass,
+    Together,
+    same,
+)
 from fedcof.methods.shrunk import Shrunk
-from fedcof.scatter import ClassStatistics, Scatter, ScatterParts
+from fedcof.scatter import ClassStatistics, PickedStatistics, Scatter, ScatterParts
 from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassMeans, Summary
 
@@ -99,14 +116,33 @@ class FedCOF(Shrunk[ClassMeans]):
             If no class has two means, as from one client: all that is left is the shrinkage.
         """
         statistics = ClassStatistics.of(parts, robust=self.robust)
-        if statistics.means_per_class.max() < 2:
-            warnings.warn(
-                "every class has one mean, so no covariance can be estimated and only the "
-                "shrinkage is left: let clients send several means (means_per_class)",
-                FewMeansWarning,
-                stacklevel=3,
-            )
+        warn_of_few_means(statistics.means_per_class)
         return self.estimate(statistics)
+
+    def streamed(self) -> Pass[Any]:
+        """Return a pass that counts, for the weights of the classes; the scatter comes next."""
+        if self.robust:
+            raise StreamingError(self.name, ROBUST)
+        if type(self).estimate is not FedCOF.estimate:
+            raise StreamingError(self.name, self.needs_all)
+        return RollCall(self._picking) if self._chooses else Census(self._weighted)
+
+    @property
+    def _chooses(self) -> bool:
+        return isinstance(self.shrinkage, str) and not self.shrinkage_relative
+
+    def _picking(self, roll: Roll) -> Pass[Any]:
+        """Return the pass that also keeps the means which are left out in turn."""
+        rows = held_out_rows(roll.totals.rows, roll.class_index)
+        return self._weighted(roll.totals, [PickRows(roll.wanted(rows))])
+
+    def _weighted(self, totals: ClassTotals, picks: Sequence[PickRows] = ()) -> Pass[Any]:
+        """Return the pass for the scatter, the weights as `ClassStatistics.scatter` has them."""
+        warn_of_few_means(totals.rows)
+        weights = (totals.counts - 1) / np.maximum(1, totals.rows - 1)
+        # A class of one sample has no scatter, but its mean counts.
+        positive = ClassWeights(totals.classes, np.where(weights > 0, weights, 1.0))
+        return Together([ScatterPass(same, positive), *picks], partial(scatter_of, weights))
 
     def estimate(self, statistics: ClassStatistics) -> Scatter:
         """Return the scatter estimated class by class (eq. final-cov-estimate)."""
@@ -123,3 +159,35 @@ class FedCOF(Shrunk[ClassMeans]):
     def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
         """Return the pooled covariance, gamma on its diagonal."""
         return scatter.covariance(self.gamma)
+
+
+def warn_of_few_means(means_per_class: NDArray[np.int64]) -> None:
+    """Warn if no class has two means."""
+    if means_per_class.max() < 2:
+        warnings.warn(
+            "every class has one mean, so no covariance can be estimated and only the "
+            "shrinkage is left: let clients send several means (means_per_class)",
+            FewMeansWarning,
+            stacklevel=4,
+        )
+
+
+def scatter_of(
+    class_weights: NDArray[np.float64], total: ClassScatter, picked: PickedRows | None = None
+) -> Scatter:
+    """Return a scatter that was summed in passes, with the means that were kept, if there are."""
+    totals = total.totals
+    statistics = None
+    if picked is not None:
+        statistics = PickedStatistics(
+            means=[picked.means],
+            counts=picked.counts,
+            class_index=totals.places(picked.labels),
+            classes=totals.classes,
+            class_counts=totals.counts,
+            client_index=picked.clients,
+            all_rows=totals.rows,
+        )
+    return Scatter(
+        totals.classes, total.means, totals.counts, total.scatter, statistics, class_weights
+    )

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedcof.methods.fedcof import FedCOF
+from fedcof.choosing import held_out_rows
+from fedcof.errors import StreamingError
+from fedcof.methods.fedcof import FedCOF, scatter_of, warn_of_few_means
+from fedcof.methods.passes import (
+    ROBUST,
+    ClassScatter,
+    Pass,
+    PickedRows,
+    PickRows,
+    Roll,
+    RollCall,
+    ScatterPass,
+    Together,
+    same,
+)
 from fedcof.scatter import ClassStatistics, Scatter
 
 
@@ -31,14 +47,38 @@ class FedCOFPooled(FedCOF):
     def estimate(self, statistics: ClassStatistics) -> Scatter:
         """Return the scatter of the pooled covariance; nothing where every class has one mean."""
         class_means, between_clients = statistics.scatter_of_means()
-        classes, num_means = len(statistics.classes), len(statistics.counts)
-        samples = int(statistics.class_counts.sum())
-        weight = (samples - classes) / max(1, num_means - classes)
+        weight = _weight(statistics.class_counts, statistics.means_per_class)
         return Scatter(
             statistics.classes,
             class_means,
             statistics.class_counts,
             weight * between_clients,
             statistics,
-            np.full(classes, weight),
+            np.full(len(statistics.classes), weight),
         )
+
+    def streamed(self) -> Pass[Any]:
+        """Return the one pass for the scatter, whose weight is known in the end."""
+        if self.robust:
+            raise StreamingError(self.name, ROBUST)
+        return RollCall(self._picking) if self._chooses else self._together(())
+
+    def _picking(self, roll: Roll) -> Pass[Any]:
+        rows = held_out_rows(roll.totals.rows, roll.class_index)
+        return self._together([PickRows(roll.wanted(rows))])
+
+    def _together(self, picks: Sequence[PickRows]) -> Pass[Any]:
+        return Together([ScatterPass(same), *picks], _weighted_at_last)
+
+
+def _weighted_at_last(total: ClassScatter, picked: PickedRows | None = None) -> Scatter:
+    totals = total.totals
+    warn_of_few_means(totals.rows)
+    weight = _weight(totals.counts, totals.rows)
+    weighted = replace(total, scatter=weight * total.scatter)
+    return scatter_of(np.full(len(totals.classes), weight), weighted, picked)
+
+
+def _weight(class_counts: NDArray[np.int64], means_per_class: NDArray[np.int64]) -> float:
+    classes = len(class_counts)
+    return float((class_counts.sum() - classes) / max(1, means_per_class.sum() - classes))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from fedcof.errors import StreamingError
 from fedcof.heads import LinearHead, normalize_rows
 from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.passes import ROBUST, MeansPass, Pass
 from fedcof.scatter import ClassStatistics
 from fedcof.settings import setting
 from fedcof.summaries import ClassMeans, Summary
@@ -42,6 +44,12 @@ class FedNCM(Method[ClassMeans]):
     def pool(self, parts: Sequence[ClassMeans]) -> ClassStatistics:
         """Return the class means."""
         return ClassStatistics.of(parts, robust=self.robust)
+
+    def streamed(self) -> Pass[Any]:
+        """Return a pass for the class means alone."""
+        if self.robust:
+            raise StreamingError(self.name, ROBUST)
+        return MeansPass(ClassStatistics.of_classes)
 
     def fit(self, pooled: ClassStatistics) -> LinearHead:
         """Return the class means at length 1."""

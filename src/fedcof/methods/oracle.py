@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedcof.methods.passes import ClassScatter, Pass, ScatterPass, Together, same
 from fedcof.methods.shrunk import Shrunk
 from fedcof.scatter import ClassStatistics, Scatter
 from fedcof.settings import Auto, setting
@@ -51,11 +52,12 @@ class _SharedCovariances(Shrunk[M]):
             np.concatenate([part.classes for part in parts]),
         )
         class_means, scatter = statistics.scatter_of_means()
-        within = parts[0].within_clients()
-        for part in parts[1:]:
-            within += part.within_clients()
-        scatter += parts[0].as_matrix(within, parts[0].dim)
+        scatter += _WithinClients().partial(parts)
         return Scatter(statistics.classes, class_means, statistics.class_counts, scatter)
+
+    def streamed(self) -> Pass[Any]:
+        """Return the one pass for both parts of the scatter."""
+        return Together([ScatterPass(same), _WithinClients()], _pooled)
 
     def gram(self, pooled: Scatter) -> NDArray[np.float64]:
         """Return G of eq. classifier-init."""
@@ -64,6 +66,30 @@ class _SharedCovariances(Shrunk[M]):
     def covariance(self, scatter: Scatter) -> NDArray[np.float64]:
         """Return the pooled covariance, gamma on its diagonal."""
         return scatter.covariance(self.gamma)
+
+
+class _WithinClients(Pass[NDArray[np.float64]]):
+    """The sum of ``(n_kc - 1) Sigma_kc``, as a matrix."""
+
+    def partial(self, parts: Sequence[ClassMoments]) -> NDArray[np.float64]:
+        """Add up what the clients sent, in its size."""
+        within = parts[0].within_clients()
+        for part in parts[1:]:
+            within += part.within_clients()
+        return parts[0].as_matrix(within, parts[0].dim)
+
+    def add(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add them."""
+        return first + second
+
+    def finish(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum."""
+        return total
+
+
+def _pooled(total: ClassScatter, within: NDArray[np.float64]) -> Scatter:
+    totals = total.totals
+    return Scatter(totals.classes, total.means, totals.counts, total.scatter + within)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from math import prod
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -647,7 +647,19 @@ def ordered(summaries: Iterable[Summary], kind: type[S]) -> list[S]:
     return sorted(parts, key=attrgetter("client_ids"))
 
 
-def common_origin(parts: Iterable[Summary]) -> dict[str, str]:
+class MadeFeatures(Protocol):
+    """Whoever says what made its features, as every summary does."""
+
+    @property
+    def made_by(self) -> dict[str, str]:
+        """What made the features, and how they were transformed."""
+
+    @property
+    def client_ids(self) -> tuple[str, ...]:
+        """The clients behind it."""
+
+
+def common_origin(parts: Iterable[MadeFeatures]) -> dict[str, str]:
     """Return what made the features of several summaries.
 
     A summary that does not say what made its features goes with any. One that does not say how they

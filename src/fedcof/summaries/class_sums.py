@@ -47,14 +47,14 @@ class ClassSums(Summary):
         check_one_row_per_class(self.classes)
 
     @classmethod
-    def _others(cls) -> list[str]:
+    def others(cls) -> list[str]:
         """Return the arrays besides the sums."""
         return [name for name in cls.axes if name != "sums"]
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
         totals: dict[str, Any] = {}
-        for name in cls._others():
+        for name in cls.others():
             totals[name] = np.zeros_like(getattr(parts[0], name), dtype=np.float64)
             for part in parts:
                 totals[name] += getattr(part, name)
@@ -72,7 +72,7 @@ class ClassSums(Summary):
         left = counts > 0
         totals: dict[str, Any] = {
             name: getattr(self, name).astype(np.float64) - getattr(own, name)
-            for name in self._others()
+            for name in self.others()
         }
         return type(self)(
             **self._clients_without(own.client_ids[0]),

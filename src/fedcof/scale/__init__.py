@@ -1,0 +1,16 @@
+"""Solving from more summaries than fit into memory, on one machine or on many."""
+
+from fedcof.scale.batches import Batch, Batches
+from fedcof.scale.solving import Aside, Engine, Fragment, Read, Solved, in_process, solve
+
+__all__ = [
+    "Aside",
+    "Batch",
+    "Batches",
+    "Engine",
+    "Fragment",
+    "Read",
+    "Solved",
+    "in_process",
+    "solve",
+]

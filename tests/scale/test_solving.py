@@ -1,0 +1,175 @@
+"""A head from a stream equals that from memory."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from fedcof import from_bytes
+from fedcof.errors import StreamingError, SummaryError
+from fedcof.methods import METHODS, Method, get_method
+from fedcof.scale import Batch, Batches, in_process, solve
+from fedcof.scale.solving import added
+from fedcof.summaries.class_sums import ClassSums
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::fedcof.errors.OddSiteWarning"),
+    pytest.mark.filterwarnings("ignore::fedcof.errors.FewMeansWarning"),
+]
+
+STREAMED = {
+    "fedncm": {},
+    "fedcof": {},
+    "fedcof-pooled": {},
+    "fed3r": {},
+    "fed3r-lossless": {},
+    "fedcof-oracle": {},
+    "fedcof-diagonal": {},
+    "fedcof-spherical": {},
+    "fedcof-linear-sketch": {"width": 5},
+}
+
+
+def federation(method, *, clients=23, dim=6, classes=4, names=False, offset=5.0):
+    """Return what clients send over the wire, each with some of the classes."""
+    rng = np.random.default_rng(0)
+    centres = offset + 3 * rng.normal(size=(classes, dim))
+    parts = []
+    for client in range(clients):
+        own = rng.choice(classes, size=rng.integers(1, classes + 1), replace=False)
+        labels = rng.choice(own, size=rng.integers(4, 30))
+        features = centres[labels] + rng.normal(size=(len(labels), dim))
+        texts = np.array([f"class {label}" for label in labels]) if names else labels
+        sent = method.summarize(
+            features.astype(np.float32), texts, client_id=f"site {client}", rng=rng
+        )
+        parts.append(from_bytes(sent.to_bytes()))
+    return parts
+
+
+def fragments(parts, size=4):
+    return [Batch(parts[first : first + size], first) for first in range(0, len(parts), size)]
+
+
+def close(first, second):
+    np.testing.assert_array_equal(first.classes, second.classes)
+    np.testing.assert_allclose(first.slopes, second.slopes, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize("name", STREAMED)
+def test_a_streamed_head_is_that_of_memory(name, names):
+    method = get_method(name, **STREAMED[name])
+    parts = federation(method, names=names)
+    whole = method.solve(parts)
+    streamed = solve(method, fragments(parts)).head
+    close(streamed, whole)
+    assert streamed.provenance == whole.provenance
+    assert streamed.transform == whole.transform
+
+
+@pytest.mark.parametrize("form", ["regression", "lda"])
+@pytest.mark.parametrize("name", ["fedcof", "fedcof-pooled", "fedcof-oracle", "fed3r"])
+def test_what_is_chosen_from_the_summaries_is_chosen_alike(name, form):
+    automatic = "ridge" if name == "fed3r" else "shrinkage"
+    method = get_method(name, **{automatic: "auto", "form": form})
+    parts = federation(method)
+    whole, streamed = method.solve(parts), solve(method, fragments(parts[::-1])).head
+    close(streamed, whole)
+    chosen = streamed.provenance.hyperparameters[automatic]
+    assert chosen == pytest.approx(whole.provenance.hyperparameters[automatic], rel=1e-9)
+
+
+def test_several_means_a_class():
+    method = get_method("fedcof", means_per_class=3)
+    parts = federation(method)
+    whole, streamed = method.solve(parts), solve(method, fragments(parts)).head
+    close(streamed, whole)
+    assert streamed.provenance.hyperparameters == whole.provenance.hyperparameters
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_the_engine_changes_no_bit(name):
+    method = get_method(name, **STREAMED[name])
+    parts = fragments(federation(method), size=3)
+
+    def elsewhere(task, given):
+        """Compute in another order, and send everything as bytes."""
+        given = [pickle.loads(pickle.dumps(fragment)) for fragment in given]
+        task = pickle.loads(pickle.dumps(task))
+        results = {place: task(given[place]) for place in reversed(range(len(given)))}
+        return iter([pickle.loads(pickle.dumps(results[place])) for place in range(len(given))])
+
+    here = solve(method, parts, engine=in_process).head
+    assert solve(method, parts, engine=elsewhere).head.to_bytes() == here.to_bytes()
+
+
+def test_sums_of_far_features_lose_no_digits():
+    method = get_method("fedcof")
+    parts = federation(method, offset=1e4)
+    close(solve(method, fragments(parts)).head, method.solve(parts))
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - STREAMED.keys()))
+def test_a_method_that_cannot_be_streamed_says_why(name):
+    method = get_method(name)
+    if type(method).streamed is Method.streamed and issubclass(method.summary_type, ClassSums):
+        return  # sums
+    with pytest.raises(StreamingError, match="without all summaries in memory: ") as caught:
+        method.streamed()
+    assert pickle.loads(pickle.dumps(caught.value)).name == name
+
+
+@pytest.mark.parametrize("name", ["fedncm", "fedcof", "fedcof-pooled"])
+def test_a_robust_method_needs_all(name):
+    with pytest.raises(StreamingError, match="robust"):
+        solve(get_method(name, robust=True), [])
+
+
+def test_a_client_in_two_fragments_is_named():
+    parts = federation(get_method("fedcof"))
+    with pytest.raises(
+        SummaryError, match="'site 2': appears 2 times, in summary 2 of those given"
+    ):
+        solve(get_method("fedcof"), fragments([*parts, parts[2]]))
+
+
+def test_clients_of_other_lengths_or_labels_are_named():
+    method = get_method("fedcof")
+    for other in (federation(method, clients=1, dim=7), federation(method, clients=1, names=True)):
+        (odd,) = other
+        parts = federation(method)[1:]
+        with pytest.raises(SummaryError, match="client 'site 0': "):
+            solve(method, fragments([*parts, odd]))
+        with pytest.raises(SummaryError, match="client 'site 0': "):
+            solve(method, fragments([*parts, odd], size=1000))
+
+
+def test_other_origins_do_not_go_together():
+    method = get_method("fedcof")
+    parts = [
+        part.with_origin({"backbone": str(place > 20)})
+        for place, part in enumerate(federation(method))
+    ]
+    with pytest.raises(SummaryError, match="not of one backbone"):
+        solve(method, fragments(parts))
+
+
+def test_any_iterable_that_can_be_iterated_again():
+    method = get_method("fedcof")
+    parts = federation(method)
+    close(solve(method, Batches(parts)).head, method.solve(parts))
+    with pytest.raises(SummaryError, match="used up after one pass"):
+        solve(method, Batches(iter(parts)))
+    sums = get_method("fed3r")
+    close(solve(sums, Batches(iter(federation(sums)))).head, sums.solve(federation(sums)))
+
+
+def test_nothing_to_solve_from():
+    with pytest.raises(SummaryError, match="no client is left"):
+        solve(get_method("fed3r"), [])
+
+
+def test_the_tree_depends_on_the_order_alone():
+    assert added("", "".join) is None
+    assert added("abcdefg", lambda a, b: f"({a}{b})") == "(((ab)(cd))((ef)g))"
