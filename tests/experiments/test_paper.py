@@ -87,7 +87,7 @@ def test_declarations_are_sound(experiment):
     settings = experiment.settings()
     assert len(set(settings)) == len(settings)
     assert set(experiment.metrics) <= set(METRICS)
-    assert bool(experiment.x) == (experiment.figure == "curves")
+    assert bool(experiment.x) == (experiment.figure in ("curves", "noisy-counts"))
 
 
 def test_megabytes_of_table1_are_the_formulas_at_the_papers_m():

@@ -158,13 +158,6 @@ def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(feature
     assert "domain" in skipped.reason
 
 
-def test_experiment_that_waits_is_skipped_with_what_it_waits_for(features, results):
-    waiting = experiment(waits_for="it waits for the noise on counts")
-    run(waiting, results, pytest.fail)
-    assert results.rows() == []
-    assert [entry.reason for entry in results.skipped("tiny")] == [waiting.waits_for]
-
-
 def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(features, results):
     metrics = ("accuracy", "train_accuracy", "condition_within", "condition_between")
     run(experiment((Fed3R(),), (Central(),), metrics=metrics), results, lambda *_: features)

@@ -8,7 +8,7 @@ from fedcof.cli import app
 
 pytestmark = pytest.mark.slow
 
-SECTIONS = {"table1", "table_shrinkage", "participation", "tab-scatter", "perturbed_accuracy"}
+SECTIONS = {"table1", "table_shrinkage", "participation", "tab-scatter", "table_severe"}
 
 
 class Page(HTMLParser):

@@ -45,14 +45,6 @@ def test_second_run_prints_the_table_without_running(images, runs):
     assert (runs / "results.jsonl").read_bytes() == before
 
 
-def test_an_experiment_that_waits_says_for_what_and_fails(images, runs):
-    options = ("--dataset", f"folder:{images}", "--backbone", "squeezenet1.1", "--seeds", "1")
-    result = invoke("perturbed_accuracy", *options, "--out", str(runs))
-    assert result.exit_code == 1
-    assert "skipped" in result.output
-    assert "waits for the noise on counts" in " ".join(result.output.split())
-
-
 def test_several_experiments_are_run_one_after_the_other(images, tmp_path):
     options = ("--dataset", f"folder:{images}", "--backbone", "squeezenet1.1", "--seeds", "1")
     out = ("--out", str(tmp_path / "runs"))

@@ -16,7 +16,7 @@ from fedcof.training import Round
 if TYPE_CHECKING:
     from fedcof.experiments.clients import Clients
 
-Figure = Literal["communication", "curves", "frontier", "rounds"]
+Figure = Literal["communication", "curves", "frontier", "noisy-counts", "rounds"]
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,11 @@ class Experiment:
         The paper's numbers.
     metrics : tuple of str
         What is shown, keys of `METRICS`.
-    figure : {"communication", "curves", "frontier", "rounds"}, optional
+    figure : {"communication", "curves", "frontier", "noisy-counts", "rounds"}, optional
         How it is drawn.
     x, lines : str
-        For curves, the column on the x axis and the column whose values are the lines.
+        For curves, also those of noisy counts: the column on the x axis, and the column whose
+        values are the lines.
     seeds : int
         How many; they are 0, 1, 2, ...
     notes : tuple of str
@@ -163,8 +164,6 @@ class Experiment:
         What our numbers say, by data set and backbone: a tuple of str that stands beside them.
     short_rounds : int, optional
         The rounds of training after which a short run stops; None for the whole experiment.
-    waits_for : str, default ""
-        Why the experiment cannot be run yet.
     """
 
     name: str
@@ -179,7 +178,6 @@ class Experiment:
     notes: tuple[str, ...] = field(default=())
     findings: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     short_rounds: int | None = None
-    waits_for: str = ""
 
     def settings(self) -> list[Setting]:
         """Return all points of all grids."""

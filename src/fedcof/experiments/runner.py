@@ -100,8 +100,6 @@ class _Runner:
         groups: list[Group],
     ) -> None:
         """Run what is pending on one data set under one backbone."""
-        if self.experiment.waits_for:
-            raise NotRunError(self.experiment.waits_for)
         source = Source(load(dataset, backbone), backbone)
         title = f"{self.experiment.name}: {', '.join(filter(None, (dataset, backbone)))}"
         rows = sum(len(group.pending) for group in groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -13,13 +14,15 @@ from matplotlib.figure import Figure
 
 from fedcof.experiments import METRICS, Experiment
 from fedcof.report import figures
-from fedcof.report.figures import ACCURACY, Curve, Panel, Point
+from fedcof.report.figures import ACCURACY, Bars, Curve, Panel, Point
 from fedcof.report.names import AXIS_TITLES, COLUMN_TITLES, method_title, place, seeds, show
 from fedcof.report.rounds import Average, average
 from fedcof.report.tables import OF_CLIENTS, Line, Table
 
 _LOG = ("alpha", "shrinkage")
 _DEALT = ("dataset", "backbone", "clients", "alpha", "participation")
+_OF_DATA = ("dataset", "clients", "alpha")
+"""What the classes of a client depend on."""
 
 
 class Drawing(NamedTuple):
@@ -49,6 +52,7 @@ def draw(experiment: Experiment, table: Table) -> list[Drawing]:
         "communication": _communication,
         "curves": _curves,
         "frontier": _frontier,
+        "noisy-counts": _noisy_counts,
         "rounds": _rounds,
     }
     if experiment.figure is None:
@@ -150,19 +154,32 @@ def _curves(experiment: Experiment, table: Table) -> Iterator[Drawing]:
         for lines in _group(drawn, [name for name in columns if name not in (x, by)]):
             setting = {name: lines[0].setting[name] for name in lines[0].setting.keys() - {x, by}}
             where = place(_DEALT if metric in OF_CLIENTS else (*_DEALT, "method", "lie"), setting)
-            yield _curve_drawing(experiment, metric, lines, where)
+            alike = [name for name in columns if name not in (x, by)]
+            without = [
+                line
+                for line in table.lines
+                if line.setting.get(x) is None
+                and all(line.setting.get(n) == lines[0].setting.get(n) for n in alike)
+            ]
+            yield _curve_drawing(experiment, metric, lines, where, without)
 
 
 def _curve_drawing(
-    experiment: Experiment, metric: str, lines: Sequence[Line], where: str
+    experiment: Experiment,
+    metric: str,
+    lines: Sequence[Line],
+    where: str,
+    without: Sequence[Line],
 ) -> Drawing:
+    """Return the figure of some lines, and the level of one that has no value on the x axis."""
     x, by = experiment.x, experiment.lines
     groups = _group(lines, [by])
     drawn = [_curve(group, x, by, metric) for group in groups]
     y_title = ACCURACY if metric == "accuracy" else METRICS[metric].title
+    levels = {f"no {COLUMN_TITLES.get(by, by)}": line.values[metric].mean for line in without[:1]}
     shown = "" if metric == "accuracy" else f" ({y_title})"
     return Drawing(
-        figures.curves(drawn, AXIS_TITLES[x], y_title, log=x in _LOG),
+        figures.curves(drawn, AXIS_TITLES[x], y_title, log=x in _LOG, levels=levels),
         _caption(
             f"{experiment.title}{shown}: {where}",
             any(curve.paper for curve in drawn) and "Hollow: the paper",
@@ -178,7 +195,8 @@ def _curve_drawing(
             }
             for group, curve in zip(groups, drawn, strict=True)
             for at, mean, deviation in zip(curve.x, curve.mean, curve.deviation, strict=True)
-        ],
+        ]
+        + [{by: label, metric: level} for label, level in levels.items()],
     )
 
 
@@ -193,6 +211,47 @@ def _curve(lines: Sequence[Line], x: str, by: str, metric: str) -> Curve:
         [at[each].mean for each in places],
         [math.nan if (d := at[each].deviation) is None else d for each in places],
         {each: paper for each in places if (paper := at[each].paper) is not None},
+    )
+
+
+def _noisy_counts(experiment: Experiment, table: Table) -> Iterator[Drawing]:
+    """Yield the curves, and a client's counts before and after the most noise of every kind."""
+    yield from _curves(experiment, table)
+    noised = [line for line in table.lines if "class_counts" in line.rows[0].measured]
+    for lines in _group(noised, _OF_DATA):
+        most = min(line.setting["epsilon"] for line in lines)
+        shown = {
+            line.setting["noise"]: _before_and_after(line)
+            for line in reversed(lines)
+            if line.setting["epsilon"] == most
+        }
+        panels = [Bars(f"{noise}, ε {most:g}", *shown[noise]) for noise in reversed(shown)]
+        yield Drawing(
+            figures.counts_before_and_after(panels),
+            _caption(
+                f"The counts of a client before and after the noise: "
+                f"{place(_OF_DATA, lines[0].setting)}",
+                "Error bars: one standard deviation over draws of the noise",
+            ),
+            [
+                {"noise": noise, "class": name, "count": count, "noisy": mean, "deviation": spread}
+                for noise, bars in shown.items()
+                for name, count, mean, spread in zip(*bars, strict=True)
+            ],
+        )
+
+
+def _before_and_after(
+    line: Line,
+) -> tuple[list[str], list[float], list[float], list[float]]:
+    """Return classes, their counts, and mean and deviation of these after the noise."""
+    counts = line.rows[0].measured["class_counts"]
+    after = [drawn for _, *drawn in counts.values()]
+    return (
+        list(counts),
+        [float(before) for before, *_ in counts.values()],
+        [statistics.fmean(drawn) for drawn in after],
+        [statistics.stdev(drawn) for drawn in after],
     )
 
 

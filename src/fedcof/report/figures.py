@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -180,10 +181,12 @@ def curves(
     *,
     title: str = "",
     log: bool = False,
+    levels: Mapping[str, float] = MappingProxyType({}),
 ) -> Figure:
     """Draw what was measured over a setting, a band of one deviation around every line.
 
-    Hollow marks are the paper's. On a log axis a setting of 0 stands at the left end.
+    Hollow marks are the paper's, dashed levels what is measured without the setting. On a log axis
+    a setting of 0 stands at the left end.
     """
     figure, axes = _axes(title)
     ticks = sorted({x for line in lines for x in line.x})
@@ -194,6 +197,8 @@ def curves(
         _band(axes, x, line, style)
         if line.paper:
             _hollow(axes, [places[x] for x in line.paper], list(line.paper.values()), style=style)
+    for label, level in levels.items():
+        axes.axhline(level, color=INK, lw=1, ls="--", label=label, zorder=1)
     axes.set_xticks(list(places.values()), [f"{x:g}" for x in places])
     axes.set_xlabel(x_title)
     axes.set_ylabel(y_title)
@@ -277,6 +282,54 @@ def class_histograms(counts: Mapping[str, Mapping[str, int]], *, title: str = ""
     names = [_shortened(clients[place], _LETTERS_ACROSS // len(shown)) for place in shown]
     axes.set_xticks(shown, names)
     axes.set_xlabel(f"client; the largest dot is {largest:,} samples")
+    return figure
+
+
+class Bars(NamedTuple):
+    """A panel of `counts_before_and_after`: classes, their counts, and those after the noise."""
+
+    title: str
+    classes: Sequence[str]
+    before: Sequence[float]
+    after: Sequence[float]
+    """Means over draws of the noise."""
+    deviation: Sequence[float]
+
+
+def counts_before_and_after(panels: Sequence[Bars]) -> Figure:
+    """Draw a client's samples of every class, as they are and with noise, a panel a noise."""
+    size = (2 * _SIZE[0], 2.2 * len(panels) + 0.6)
+    figure = Figure(size, layout="constrained", facecolor="none")
+    exact, noisy = METHOD_COLORS[0].light, METHOD_COLORS[1].light
+    grid = figure.subplots(len(panels), squeeze=False)[:, 0]
+    for axes, panel in zip(grid, panels, strict=True):
+        _dress(axes, panel.title)
+        axes.grid(visible=False, axis="x")
+        order = sorted(range(len(panel.classes)), key=lambda row: _natural(panel.classes[row]))
+        places = np.arange(len(order))
+        before, after, deviation = (
+            [values[row] for row in order]
+            for values in (panel.before, panel.after, panel.deviation)
+        )
+        axes.bar(places - 0.2, before, 0.4, color=exact, label="as they are")
+        # A count is not below zero, and neither is what is drawn of its deviation.
+        below = np.minimum(deviation, after)
+        axes.bar(
+            places + 0.2,
+            after,
+            0.4,
+            yerr=[below, deviation],
+            color=noisy,
+            ecolor=INK,
+            error_kw={"elinewidth": 0.8},
+            label="with noise",
+        )
+        names = [_shortened(panel.classes[row], 12) for row in order]
+        axes.set_xticks(places, names, rotation=90, fontsize=7.5)
+        axes.set_ylabel("samples")
+        axes.margins(x=0.01)
+        if axes is grid[0]:
+            _legend(figure)
     return figure
 
 

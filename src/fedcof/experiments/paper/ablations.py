@@ -5,7 +5,10 @@ from fedcof.experiments.experiment import Experiment
 from fedcof.experiments.one_round import one_round
 from fedcof.experiments.paper.common import FEDCOF, MOBILENET, SHRINKAGES, SQUEEZENET, grid
 from fedcof.experiments.paper.published import published
+from fedcof.experiments.perturbed import NoisyCounts
 from fedcof.methods import FedCOF, FedCOFDiagonal, FedCOFOracle, FedCOFSpherical, FedNCM
+from fedcof.privacy import CountNoise
+from fedcof.privacy.count_noise import Noise
 
 _GAMMAS = (0.0, 0.01, 0.1, 1.0, 10.0)
 _ALPHAS = (0.5, 0.1, 0.05, 0.01)
@@ -174,21 +177,49 @@ covariance_shapes = Experiment(
     },
 )
 
+_NOISES: tuple[Noise, ...] = ("uniform", "gaussian", "laplace")
+
 noisy_counts = Experiment(
     name="perturbed_accuracy",
     title="Noisy counts",
-    grids=(
+    grids=tuple(
         grid(
             ("cifar100",),
-            SQUEEZENET,
-            one_round(*FEDCOF),
-        ),
+            backbone,
+            (
+                *one_round(*FEDCOF),
+                *(
+                    NoisyCounts(method, CountNoise(noise, epsilon))
+                    for method in FEDCOF
+                    for noise in _NOISES
+                    for epsilon in (0.1, 0.3, 0.5, 0.7, 0.9)
+                ),
+            ),
+        )
+        for backbone in (SQUEEZENET, MOBILENET)
     ),
-    figure="curves",
+    metrics=("accuracy", "num_means"),
+    figure="noisy-counts",
     x="epsilon",
     lines="noise",
-    notes=("The text does not give the figure's values.",),
-    waits_for="perturbed_accuracy waits for the noise on counts, which this version cannot add",
+    notes=(
+        "The paper draws SqueezeNet alone, and the text does not give the figure's values: it says "
+        "that the accuracy drops slightly as the noise grows. A small ε is much noise.",
+        "N(0, 1/ε) is read as a variance of 1/ε, L(0, 1/ε) as a scale of 1/ε. A class whose noisy "
+        "count is not above zero is not sent; counts that are sent are rounded, to 1 at least.",
+        "This is not differential privacy: the means are sent as they are.",
+    ),
+    findings={
+        ("cifar100", SQUEEZENET): (
+            "As in the paper the accuracy drops slightly: under the most noise, Laplace with ε "
+            "0.1, which drops a quarter of the means, by 0.7 points with γ 1 and 2.4 with γ 0.1; "
+            "under any uniform or Gaussian noise by half a point or less.",
+        ),
+        ("cifar100", MOBILENET): (
+            "The most noise costs 0.7 points with γ 0.1. With γ 1, which is more than suits these "
+            "features, the accuracy rises by 0.3 where means are dropped.",
+        ),
+    },
 )
 
 EXPERIMENTS = (
