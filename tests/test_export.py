@@ -124,6 +124,7 @@ def test_torch_gives_the_same_scores(rng, bias):
 TRANSFORMS = [
     "power:0.5",
     "power:0.3+standardize",
+    "power:0.5+clip:1.5",
     "standardize+random-features:6:1:relu:5",
     "power:0.5+standardize+random-features:7:0:relu:5",
     "standardize+buckets:2:3:1:5",

@@ -39,7 +39,7 @@ def test_the_dependencies_are_explained():
     table = explained[explained.index("## Dependencies") :].lower()
     needed = PROJECT["dependencies"] + [
         entry
-        for extra in ("data", "dicom", "docs", "flower", "metrics", "torch")
+        for extra in ("data", "dicom", "docs", "flower", "metrics", "privacy", "torch")
         for entry in PROJECT["optional-dependencies"][extra]
     ]
     names = {re.match(r"[\w-]+", entry)[0].lower() for entry in needed} - {"fedcof"}

@@ -9,6 +9,7 @@ from fedcof.errors import HeadError, SettingError
 from fedcof.transforms import (
     NO_TRANSFORM,
     Chain,
+    Clip,
     PowerTransform,
     RandomFeatures,
     Standardize,
@@ -91,6 +92,7 @@ def test_the_matrix_is_that_of_the_seed_on_every_machine():
         NO_TRANSFORM,
         PowerTransform(0.3),
         PowerTransform(1e-05),
+        Clip(2.5),
         Standardize(),
         RandomFeatures(7),
         RandomFeatures(7, seed=2, inputs=4),
@@ -150,7 +152,9 @@ def test_lengths():
         lifted.input_dim(9)
 
 
-@pytest.mark.parametrize("text", ["power:0.5", "standardize", "standardize+random-features:9"])
+@pytest.mark.parametrize(
+    "text", ["power:0.5", "clip:1.0", "standardize", "standardize+random-features:9"]
+)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_feature_that_is_not_finite_does_not_become_finite(text, value):
     transform = parse(text)
@@ -164,3 +168,15 @@ def test_a_feature_that_is_not_finite_does_not_become_finite(text, value):
     )
     with pytest.raises(HeadError, match="NaN or infinity, first in row 1"):
         head.predict(features)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_no_clipped_feature_is_longer_than_the_radius(dtype, scale):
+    rng = np.random.default_rng(0)
+    features = (rng.normal(size=(500, 64)) * 3 * scale).astype(dtype)
+    clipped = Clip(8.0 * scale)(features)
+    lengths = np.linalg.norm(clipped.astype(np.float64), axis=1)
+    assert lengths.max() <= 8.0 * scale
+    np.testing.assert_allclose(lengths, 8.0 * scale, rtol=2e-6)
+    np.testing.assert_array_equal(Clip(200.0 * scale)(features), features)

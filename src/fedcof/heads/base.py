@@ -46,6 +46,9 @@ class Provenance:
     sending : mapping
         How the clients made what they sent, the settings of `fedcof.client.Sender`; empty where the
         server was not told.
+    privacy : mapping
+        The differential privacy of the head, `fedcof.privacy.CentralPrivacy.guarantee`; empty
+        where there is none.
     """
 
     method: str
@@ -57,6 +60,7 @@ class Provenance:
     origin: Mapping[str, str] = field(default_factory=dict)
     sending: Mapping[str, Any] = field(default_factory=dict)
     automatic: Sequence[str] = field(default_factory=list)
+    privacy: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Head(ABC):

@@ -3,6 +3,7 @@
 from fedcof.registry import import_modules
 from fedcof.transforms.base import NO_TRANSFORM, TRANSFORMS, Chain, Transform, chain, parse
 from fedcof.transforms.buckets import Buckets
+from fedcof.transforms.clip import Clip
 from fedcof.transforms.power import PowerTransform
 from fedcof.transforms.random_features import RandomFeatures
 from fedcof.transforms.standardize import Standardize
@@ -14,6 +15,7 @@ __all__ = [
     "TRANSFORMS",
     "Buckets",
     "Chain",
+    "Clip",
     "PowerTransform",
     "RandomFeatures",
     "Standardize",
