@@ -13,7 +13,7 @@ import multiprocessing
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -217,9 +217,9 @@ class InnerGrid:
         self._answer = answer(action, question, context)
         return "1"
 
-    def answer(self, question_id: str) -> Record:
-        """Return what was answered."""
-        return self._answer
+    def answers(self, question_ids: Collection[str]) -> Iterator[tuple[str, Record]]:
+        """Yield what was answered."""
+        yield from ((question_id, self._answer) for question_id in question_ids)
 
 
 def growth(folder: Path, clients: int, classes: int) -> Growth:

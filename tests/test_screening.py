@@ -9,7 +9,7 @@ import pytest
 
 from fedcof.errors import OddSiteWarning
 from fedcof.methods import METHODS, FedCOF, FedCOFSketch, FedNCM
-from fedcof.screening import LIMITS, misfits, screen
+from fedcof.screening import LIMITS, Site, misfits, screen
 from fedcof.summaries import from_bytes
 
 DIM, CLASSES = 64, 5
@@ -161,19 +161,23 @@ def test_solving_warns_of_an_odd_site():
         FedCOF().solve(summaries)
 
 
+def misfits_of(summaries):
+    return misfits({name: Site.of(summary) for name, summary in summaries.items()})
+
+
 def test_misfits_are_those_that_do_not_go_with_most():
     summaries = dict(zip("abcd", federation([20] * 4), strict=True))
     summaries["b"] = summaries["b"].with_origin({"backbone": "1"})
     summaries["c"] = summaries["c"].with_origin({"backbone": "1"})
     summaries["d"] = summaries["d"].with_origin({"backbone": "2"})
-    assert misfits(summaries) == {"d": "backbone 2; 2 of 3 clients have backbone 1"}
+    assert misfits_of(summaries) == {"d": "backbone 2; 2 of 3 clients have backbone 1"}
 
 
 def test_features_that_were_not_transformed_do_not_go_with_those_that_were():
     summaries = dict(zip("abc", federation([20] * 3), strict=True))
     for name in "ab":
         summaries[name] = summaries[name].with_origin({"transform": "power:0.5"})
-    assert misfits(summaries) == {"c": "transform none; 2 of 3 clients have transform power:0.5"}
+    assert misfits_of(summaries) == {"c": "transform none; 2 of 3 clients have transform power:0.5"}
 
 
 def test_every_check_has_its_limits_in_the_table_of_the_module():

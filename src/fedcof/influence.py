@@ -26,6 +26,12 @@ MOST = 10
 """Clients of which it is computed, if nothing else is said: each takes as long as solving."""
 
 
+_COMPARED = 5000
+"""Means whose labels are compared: of so many, a share is known to 0.7 %."""
+
+_ROWS = 2**20
+"""Means that are pooled again in all: of federations that have more, fewer clients are left out."""
+
 _LEAST = 2
 """Of so many clients each has half of the head."""
 
@@ -70,7 +76,8 @@ def influences(
     summaries : iterable of summaries
         What the clients sent; one that holds several clients is left out as a whole.
     most : int
-        Of how many, those with the largest share of samples and scatter.
+        Of how many, those with the largest share of samples and scatter. Of federations with more
+        than 100,000 means it is fewer, and one at least.
 
     Raises
     ------
@@ -78,6 +85,7 @@ def influences(
         As `Method.solve`.
     """
     parts = ordered(summaries, method.summary_type)
+    most = min(most, max(1, _ROWS // sum(len(part.classes) for part in parts)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told where the head is made
         pooled = method.pool(parts)
@@ -143,14 +151,25 @@ def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _changed(others: Sequence[Summary], whole: Head, without: Head) -> float:
-    changed = total = 0.0
-    for part in others:
-        means = part.row_means
-        if means is not None:
-            differ = whole.predict(means) != without.predict(means)
-            changed += float(part.counts[differ].sum())
-            total += float(part.counts.sum())
-    return changed / total if total else 0.0
+    """Return the share of the others' samples whose class mean gets another label.
+
+    Of many means some are taken, evenly spread over the clients.
+    """
+    shown = [part for part in others if part.row_means is not None]
+    if not shown:
+        return 0.0
+    starts = np.cumsum([0, *(len(part.counts) for part in shown)])
+    total = int(starts[-1])
+    some = np.unique(np.linspace(0, total - 1, min(total, _COMPARED)).astype(np.int64))
+    places = np.split(some, np.searchsorted(some, starts[1:-1]))
+    taken = [
+        (part.row_means[at - start], part.counts[at - start])  # type: ignore[index]
+        for part, start, at in zip(shown, starts, places, strict=False)
+        if len(at)
+    ]
+    means, counts = (np.concatenate(arrays) for arrays in zip(*taken, strict=True))
+    differ = whole.predict(means) != without.predict(means)
+    return float(counts[differ].sum() / counts.sum())
 
 
 def _shares(parts: Sequence[Summary]) -> NDArray[np.float64]:

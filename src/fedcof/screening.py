@@ -79,10 +79,14 @@ Where no majority is left, as of two sites, all that differ are named.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from itertools import compress
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -188,13 +192,72 @@ class OddSite:
         return f"client {names}{more}: {self.reason}{_UNSURE if self.unsure else ''}"
 
 
-def screen(summaries: Iterable[Summary]) -> list[tuple[int, OddSite]]:
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """What is known of a summary without its statistic: little, whatever the statistic is.
+
+    Parameters
+    ----------
+    client_ids : tuple of str
+    classes, counts : ndarray, shape (rows,)
+    total : int
+        The number of samples.
+    dim : int
+        The length of a feature.
+    shape : str
+        How long the axes are and of which type the labels, in words.
+    made_by : mapping of str to str
+        What made the features.
+    scale : float
+        How large they are.
+    within_trace : float
+        The trace of the scatter within the rows; NaN where the statistic does not show it.
+    """
+
+    client_ids: tuple[str, ...]
+    classes: NDArray[Any]
+    counts: NDArray[np.int64]
+    total: int
+    dim: int
+    shape: str
+    made_by: Mapping[str, str]
+    scale: float
+    within_trace: float
+
+    @classmethod
+    def of(cls, summary: Summary) -> Site:
+        """Return what is known of a summary."""
+        trace = summary.within_trace
+        return cls(
+            summary.client_ids,
+            summary.classes.copy(),  # else the bytes of the whole summary stay in memory
+            summary.counts.copy(),
+            summary.total,
+            summary.dim,
+            sys.intern(_shape(summary)),
+            _shared(tuple(summary.made_by.items())),
+            summary.scale,
+            np.nan if trace is None else trace,
+        )
+
+
+@lru_cache(maxsize=64)
+def _shared(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(pairs))
+
+
+def screen(
+    summaries: Iterable[Summary], sites: Sequence[Site] | None = None
+) -> list[tuple[int, OddSite]]:
     """Return the sites that are not like the others, each after its place among those given.
 
     Parameters
     ----------
     summaries : iterable of summaries
         One a site, of one kind and dimension, as `fedcof.summaries.ordered` checks it.
+    sites : sequence of Site, optional
+        What is known of the summaries without their statistics. Where it is given, the summaries
+        are gone through once, and of each only a few numbers are kept.
 
     Returns
     -------
@@ -206,51 +269,62 @@ def screen(summaries: Iterable[Summary]) -> list[tuple[int, OddSite]]:
     >>> from fedcof import summarize
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat([0, 1], 50)
-    >>> sites = []
+    >>> found = []
     >>> for name, unit in {"a": 1, "b": 1, "c": 3}.items():
     ...     features = unit * (rng.normal(size=(100, 4)) + 3 * labels[:, None])
-    ...     sites.append(summarize(features, labels, client_id=name))
-    >>> [(place, odd.check, round(odd.factor)) for place, odd in screen(sites)]
+    ...     found.append(summarize(features, labels, client_id=name))
+    >>> [(place, odd.check, round(odd.factor)) for place, odd in screen(found)]
     [(2, 'scale', 3)]
     """
-    parts = list(summaries)
-    if len(parts) < 2:
+    if sites is None:
+        summaries = list(summaries)
+        sites = [Site.of(summary) for summary in summaries]
+    if len(sites) < 2:
         return []
-    beyond = _beyond_comparison(parts)
+    beyond = _beyond_comparison(sites)
     found = dict(beyond)
-    for claims in (_claims(parts), _spreads(parts)):
+    for claims in (_claims(sites), _spreads(sites)):
         for k, claim in claims.items():
             found.setdefault(k, []).append(claim)
-    kept = [k for k in range(len(parts)) if k not in beyond]
-    rows = _Rows.of([parts[k] for k in kept]) if len(kept) > 1 else None
-    if rows is not None:
-        for k, check, factor, reason in _screen(rows):
+    kept = [k for k in range(len(sites)) if k not in beyond]
+    if len(kept) > 1:
+        rows = _Rows.of([sites[k] for k in kept], compress(summaries, _mask(kept, len(sites))))
+        for k, check, factor, reason in [] if rows is None else _screen(rows):
             found.setdefault(kept[k], []).append((check, factor, reason))
-    unsure = len(found) > len(parts) / 2 or len(parts) == 2
+    unsure = len(found) > len(sites) / 2 or len(sites) == 2
     return [
-        (k, OddSite(parts[k].client_ids, check, float(factor), reason, unsure))
+        (k, OddSite(sites[k].client_ids, check, float(factor), reason, unsure))
         for k in sorted(found)
         for check, factor, reason in found[k]
     ]
 
 
-def misfits(summaries: Mapping[K, Summary]) -> dict[K, str]:
+def _mask(places: Sequence[int], number: int) -> NDArray[np.bool_]:
+    mask = np.zeros(number, dtype=np.bool_)
+    mask[places] = True
+    return mask
+
+
+def misfits(sites: Mapping[K, Site]) -> dict[K, str]:
     """Return those that cannot be put together with most of the others, with the reason.
 
     Two can if their axes are equally long, their labels are of one type, and their origins do not
     contradict each other. The usual value is that of most, whoever came first.
     """
-    fitting = dict(summaries)
+    fitting = dict(sites)
     found: dict[K, str] = {}
-    origins = sorted({name for summary in fitting.values() for name in summary.made_by})
-    traits: list[Callable[[Summary], str]] = [_shape, *(partial(_made_by, n) for n in origins)]
+    origins = sorted({name for site in fitting.values() for name in site.made_by})
+    traits: list[Callable[[Site], str]] = [
+        attrgetter("shape"),
+        *(partial(_made_by, name) for name in origins),
+    ]
     for describe in traits:
         described = {key: text for key, kept in fitting.items() if (text := describe(kept))}
-        for usual, sites in Counter(described.values()).most_common(1):
+        for usual, alike in Counter(described.values()).most_common(1):
             for key, text in described.items():
                 if text != usual:
                     del fitting[key]
-                    found[key] = f"{text}; {sites} of {len(described)} clients have {usual}"
+                    found[key] = f"{text}; {alike} of {len(described)} clients have {usual}"
     return found
 
 
@@ -261,16 +335,15 @@ def _shape(summary: Summary) -> str:
     return f"features of length {summary.dim} and {labels} for labels{axes}"
 
 
-def _made_by(name: str, summary: Summary) -> str:
-    """Return a fingerprint of the summary's origin with its name; empty where it has none."""
-    made_by = summary.made_by
-    return f"{name} {made_by[name]}" if name in made_by else ""
+def _made_by(name: str, site: Site) -> str:
+    """Return a fingerprint of the features' origin with its name; empty where there is none."""
+    return f"{name} {site.made_by[name]}" if name in site.made_by else ""
 
 
 _UNSURE = "; no majority of the sites agrees, so which of them are wrong cannot be told"
 
 
-def _beyond_comparison(parts: Sequence[Summary]) -> dict[int, list[tuple[Check, float, str]]]:
+def _beyond_comparison(parts: Sequence[Site]) -> dict[int, list[tuple[Check, float, str]]]:
     """Return the sites whose numbers are so large that squares of them would hide the others'."""
     scales = np.array([part.scale for part in parts])
     usual = float(np.sort(scales)[(len(scales) - 1) // 2])
@@ -287,7 +360,7 @@ def _beyond_comparison(parts: Sequence[Summary]) -> dict[int, list[tuple[Check, 
     }
 
 
-def _claims(parts: Sequence[Summary]) -> dict[int, tuple[Check, float, str]]:
+def _claims(parts: Sequence[Site]) -> dict[int, tuple[Check, float, str]]:
     """Return the sites that claim far more samples than the usual one; of two, none is usual."""
     samples = np.array([part.total / len(part.client_ids) for part in parts])
     usual = float(np.median(samples))
@@ -304,14 +377,14 @@ def _claims(parts: Sequence[Summary]) -> dict[int, tuple[Check, float, str]]:
     }
 
 
-def _spreads(parts: Sequence[Summary]) -> dict[int, tuple[Check, float, str]]:
+def _spreads(parts: Sequence[Site]) -> dict[int, tuple[Check, float, str]]:
     """Return the sites whose scatter is that of far larger deviations than the usual one's.
 
     Of a few samples the scatter may be larger by chance. Where most sites have a sample a class
     there is no usual one, nor of two sites.
     """
     freedom = np.array([part.total - len(part.classes) for part in parts], dtype=np.float64)
-    traces = np.array([np.nan if (t := part.within_trace) is None else t for part in parts])
+    traces = np.array([part.within_trace for part in parts])
     if len(parts) <= 2 or np.isnan(traces).any():
         return {}
     variances = np.maximum(traces, 0) / np.maximum(freedom, 1)
@@ -348,15 +421,20 @@ class _Rows:
     origin: _FLOAT
 
     @classmethod
-    def of(cls, parts: Sequence[Summary]) -> _Rows | None:
-        row_means = [part.row_means for part in parts]
-        if any(array is None for array in row_means):
-            return None
+    def of(cls, parts: Sequence[Site], summaries: Iterable[Summary]) -> _Rows | None:
+        """Take some numbers of every mean; the summaries are those of the parts, in their order."""
         total = sum(len(part.classes) for part in parts)
         width = min(parts[0].dim, max(_LEAST, _NUMBERS // total))
         some = np.linspace(0, parts[0].dim - 1, width).astype(np.int64)
         unit = max(float(np.median([part.scale for part in parts])), np.finfo(np.float64).tiny)
-        stacked = np.concatenate([a[:, some] for a in row_means if a is not None], dtype=np.float64)
+        stacked = np.empty((total, width))
+        start = 0
+        for summary in summaries:
+            means = summary.row_means
+            if means is None:
+                return None
+            stacked[start : start + len(means)] = means[:, some]
+            start += len(means)
         stacked /= unit
         origin = np.median(stacked[np.linspace(0, total - 1, _JUDGES).astype(np.int64)], axis=0)
         labels, label = np.unique(

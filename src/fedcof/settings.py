@@ -8,10 +8,11 @@ configuration, so no range and no default is written twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import cache
 from numbers import Integral, Real
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedcof.errors import SettingError
@@ -154,7 +155,7 @@ def setting(
     return declared
 
 
-def settings_of(cls: type) -> dict[str, Declaration]:
+def settings_of(cls: type) -> Mapping[str, Declaration]:
     """Return the settings that a dataclass declares, by name, in their order.
 
     Raises
@@ -162,6 +163,12 @@ def settings_of(cls: type) -> dict[str, Declaration]:
     TypeError
         If the class declares settings and is no dataclass: they would be ignored.
     """
+    return _settings_of(cls)
+
+
+@cache  # the annotations are texts: to evaluate them takes longer than summarizing a small client
+def _settings_of(cls: Hashable) -> Mapping[str, Declaration]:
+    assert isinstance(cls, type)
     if any(isinstance(value, Field) for value in vars(cls).values()):
         raise TypeError(f"{cls.__name__} declares settings: it needs @dataclass(frozen=True)")
     hints = get_type_hints(cls)
@@ -183,7 +190,7 @@ def settings_of(cls: type) -> dict[str, Declaration]:
                 optional=optional,
                 **declared.metadata["setting"],
             )
-    return found
+    return MappingProxyType(found)
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

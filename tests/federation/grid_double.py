@@ -106,6 +106,8 @@ class GridDouble(Grid):
     def __post_init__(self) -> None:
         self.offline: set[int] = set()
         self._answers = {}
+        self._sent: dict[str, Message] = {}
+        self._pulled: dict[str, Message] = {}
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
@@ -130,6 +132,7 @@ class GridDouble(Grid):
         message_id = message.metadata.message_id
         question = message.content["question"]
         action = message.metadata.message_type.removeprefix("query.")
+        self._sent[message_id] = message
         self.asked.append((node_id, action, tuple(question.get("clients", ()))))
 
         def honest() -> Message:
@@ -151,10 +154,12 @@ class GridDouble(Grid):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         ready = [i for i in message_ids if i in self._answers and self._answers[i][0] <= self.time]
         answers = [self._answers.pop(i)[1] for i in ready]
+        gone = [fail(self._pulled[i], 3) for i in message_ids if i in self._pulled]
+        self._pulled |= {i: self._sent[i] for i in ready}
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        return answers
+        return [*answers, *gone]
 
     def summarized(self) -> list[str]:
         """The clients that were asked for a summary, in order."""

@@ -152,7 +152,7 @@ def kept(tmp_path_factory):
             rng = np.random.default_rng(i)
             features = rng.normal(size=(12, 4)).astype(np.float32)
             made = method.summarize(features, np.arange(12) % 3, client_id=f"c{i}")
-            store.add(f"c{i}", made, made.to_bytes())
+            store.add({f"c{i}": (made, made.to_bytes())})
         store.open_round(1, {f"c{i}" for i in range(5)})
     return path
 

@@ -17,7 +17,7 @@ def summary(client_id, *, dim=2, labels=(0, 1), value=1.0):
 
 def add(store, client_id, **options):
     made = summary(client_id, **options)
-    return store.add(client_id, made, made.to_bytes())
+    return client_id in store.add({client_id: (made, made.to_bytes())})
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def six(tmp_path):
             features = 2 + labels[:, None] + 0.5 * rng.normal(size=(40, 3))
             features *= factor if client_id == "c" else 1
             made = METHODS[name]().summarize(features, labels, client_id=client_id, rng=0)
-            store.add(client_id, made, made.to_bytes())
+            store.add({client_id: (made, made.to_bytes())})
         return store
 
     return six
@@ -195,7 +195,7 @@ def test_a_run_folder_of_another_version_is_refused_with_the_version_named(store
 def test_features_without_an_origin_go_with_those_of_a_backbone_as_in_solve(store):
     for client_id, origin in {"a": {"backbone": "1"}, "b": {}, "c": {"backbone": "1"}}.items():
         made = summary(client_id).with_origin(origin)
-        store.add(client_id, made, made.to_bytes())
+        store.add({client_id: (made, made.to_bytes())})
     assert store.misfits() == {}
     assert FedCOF().solve(store.summaries()).provenance.clients == 3
 
@@ -204,7 +204,7 @@ def test_the_backbone_of_most_clients_that_name_one_counts(store):
     origins = {"a": {"backbone": "2"}, "b": {}, "c": {"backbone": "1"}, "d": {"backbone": "1"}}
     for client_id, origin in origins.items():
         made = summary(client_id).with_origin(origin)
-        store.add(client_id, made, made.to_bytes())
+        store.add({client_id: (made, made.to_bytes())})
     assert store.misfits() == {"a": "backbone 2; 2 of 3 clients have backbone 1"}
 
 

@@ -13,7 +13,7 @@ import torch
 from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
 from fedcof.errors import RefusedReplyError, TrainingError
-from fedcof.federation.collecting import Fault
+from fedcof.federation.asking import Fault
 from fedcof.federation.training.exchange import (
     GridExchange,
     to_answer,

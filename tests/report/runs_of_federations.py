@@ -26,7 +26,7 @@ def write_run(folder, clients=5):
             labels = rng.integers(3, size=20)
             features = (rng.normal(size=(20, 4)) + labels[:, None]).astype(np.float32)
             summary = FedCOF().summarize(features, labels, client_id=f"north {i}")
-            store.add(f"north {i}", summary, summary.to_bytes())
+            store.add({f"north {i}": (summary, summary.to_bytes())})
             report.answered.add(f"north {i}")
     report.asked = report.answered | report.refused.keys() | report.missing.keys()
     report.influence = {"north 3": [0.75, 0.004], "north 1": [0.5, 0.0]}

@@ -237,7 +237,7 @@ def _help(setting: Declaration) -> str:
     return " ".join(sentences)
 
 
-def reading_settings() -> dict[str, Declaration]:
+def reading_settings() -> Mapping[str, Declaration]:
     """Return the settings by which own data is read."""
     from fedcof.data import Reading
 

@@ -173,13 +173,13 @@ class Arrived:
         ValueError
             If no client has an accepted name, or no majority agrees on what is usual.
         """
-        from fedcof.screening import misfits, screen
+        from fedcof.screening import Site, misfits, screen
 
         known = {name for summary in self.summaries.values() for name in summary.client_ids}
         if unknown := sorted(set(accepted) - known):
             names = ", ".join(map(repr, sorted(known)[:10]))
             raise ValueError(f"--accept {unknown[0]!r}: there is no such client; there are {names}")
-        misfit = misfits(self.summaries)
+        misfit = misfits({path: Site.of(kept) for path, kept in self.summaries.items()})
         if 2 * len(misfit) >= len(self.summaries) > 0:
             raise ValueError(
                 f"no head is made: {_reasons(misfit)}. No majority of the files goes together, so "

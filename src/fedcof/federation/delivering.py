@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcof.errors import AnswerError
-from fedcof.federation.collecting import Fault, Grid
+from fedcof.federation.asking import Fault, Grid
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer, Job, Record, code_of, fault_record
 from fedcof.federation.sources import load_clients
@@ -96,11 +96,15 @@ def deliver(
                 missed |= dict.fromkeys(sent, "the question could not be sent")
             else:
                 open_questions[node_id] = question_id, list(sent), now() + plan.timeout
+        arrived = dict(grid.answers([question_id for question_id, *_ in open_questions.values()]))
         for node_id, (question_id, names, deadline) in list(open_questions.items()):
-            answer = grid.answer(question_id)
+            answer = arrived.get(question_id)
             if answer is None and now() < deadline:
                 continue
             del open_questions[node_id]
+            if isinstance(answer, Fault) and answer.blameless:
+                waiting[node_id] += names
+                continue
             missed |= _failed(answer, names, plan.timeout)
         if open_questions:
             sleep(pause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flwr.app import Error
 
-from fedcof.federation.collecting import Fault
+from fedcof.federation.asking import Fault
 from fedcof.federation.records import checked_code
 
 CANNOT = 100

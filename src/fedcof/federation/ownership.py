@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,19 +44,25 @@ class Owners:
     store: SummaryStore
     declared: Mapping[str, str] | None = None
 
-    def claim(self, client_id: str, key: str) -> str:
-        """Return why a SuperNode with this key may not answer for a client; empty where it may."""
+    def foreign(self, client_ids: Collection[str], key: str) -> dict[str, str]:
+        """Return the clients that a SuperNode with this key may not answer for, and why not.
+
+        Those that belonged to nobody are its own from now on.
+        """
         if self.declared is not None:
-            owner = self.declared.get(client_id, "")
-            if not owner:
-                return "it is not in the roster"
+            owners = {name: self.declared.get(name, "") for name in client_ids}
         elif not key:
-            return ""
+            return {}
         else:
-            owner = self.store.bind(client_id, key)
-        if owner == key:
-            return ""
-        return f"it belongs to the key {owner}, not to {key or 'a SuperNode without a key'}"
+            owners = self.store.bind(client_ids, key)
+        with_key = key or "a SuperNode without a key"
+        return {
+            name: f"it belongs to the key {owner}, not to {with_key}"
+            if owner
+            else "it is not in the roster"
+            for name, owner in owners.items()
+            if owner != key or not owner
+        }
 
 
 def fingerprint(public_key: bytes) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedcof import __version__
 from fedcof.errors import AnswerError, SummaryError
-from fedcof.federation.collecting import Fault, Grid
+from fedcof.federation.asking import Fault, Grid
 from fedcof.federation.records import Job, Record, checked_code, code_of
 from fedcof.federation.skew import clock_fault, version_fault
 from fedcof.federation.sources import extract, load_clients
@@ -187,15 +187,23 @@ def dry_run(
     watch = watch or Watch()
     asked: dict[int, _Asked] = {}
     found: dict[int, Site] = {}
+    again: set[int] = set()
     until = now() + timeout
     while True:
-        for node_id in set(grid.online()) - asked.keys():
+        for node_id in set(grid.online()) - asked.keys() | again:
             question_id = grid.ask(node_id, CHECK, job.to_record(), timeout * 2)
             asked[node_id] = _Asked(question_id or "", wall(), now() + timeout)
             if question_id is None:
                 found[node_id] = Site(node_id, wrong=("the question could not be sent",))
-        for node_id in asked.keys() - found.keys():
-            site = _site(grid, node_id, asked[node_id], wall, late=now() >= asked[node_id].deadline)
+        again.clear()
+        waiting = {node_id: asked[node_id] for node_id in asked.keys() - found.keys()}
+        answers = dict(grid.answers([question.question_id for question in waiting.values()]))
+        for node_id, question in waiting.items():
+            answer = answers.get(question.question_id)
+            if isinstance(answer, Fault) and answer.blameless:
+                again.add(node_id)
+                continue
+            site = _site(node_id, answer, question, wall, late=now() >= question.deadline)
             if site is not None:
                 found[node_id] = site
         clients = sum(site.ready.clients for site in found.values())
@@ -206,10 +214,14 @@ def dry_run(
 
 
 def _site(
-    grid: Grid, node_id: int, asked: _Asked, wall: Callable[[], float], *, late: bool
+    node_id: int,
+    answer: Record | Fault | None,
+    asked: _Asked,
+    wall: Callable[[], float],
+    *,
+    late: bool,
 ) -> Site | None:
     """Return what a SuperNode says, None while it may still say something."""
-    answer = grid.answer(asked.question_id)
     if answer is None:
         return Site(node_id, wrong=("no answer in time",)) if late else None
     if isinstance(answer, Fault):

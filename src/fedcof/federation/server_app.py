@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
@@ -16,7 +17,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, R
 from flwr.serverapp import Grid, ServerApp
 
 from fedcof.errors import FedCOFError, SettingError, reason_of
-from fedcof.federation.collecting import Fault
+from fedcof.federation.asking import Fault
 from fedcof.federation.evaluating import score
 from fedcof.federation.faults import fault_of
 from fedcof.federation.memory import bounded
@@ -41,6 +42,9 @@ DRY_RUN = "dry-run.json"
 """The file of a dry run's status: that of the run stays."""
 
 _PAUSE = 1.0
+_TOGETHER = 256
+"""Answers that are pulled in one call at most."""
+
 _UNSENT = "it is offline, or the SuperLink does not take what is sent to it"
 
 
@@ -199,8 +203,10 @@ def _print(line: str) -> None:
 class FlowerGrid:
     """Questions and answers as Flower's messages.
 
-    Messages go and come one at a time: where Flower refuses one of several, it need not say which,
-    and a malformed answer raises, and takes the others of its call with it.
+    Questions go one at a time: where Flower refuses one of several, it need not say which. Answers
+    are pulled many at a time, as thousands of SuperNodes answer with a few kilobytes each. A
+    malformed one raises, and takes the others of its call with it: their questions are asked again,
+    and from then on every answer of this run is pulled alone.
 
     Parameters
     ----------
@@ -211,6 +217,8 @@ class FlowerGrid:
         self._grid = grid
         self._keys: dict[int, bytes] = {}
         self._largest = 0
+        self._usual = 0
+        self._together = _TOGETHER
 
     def online(self) -> Collection[int]:
         """Return the ids of the SuperNodes that are connected."""
@@ -228,13 +236,25 @@ class FlowerGrid:
         content = RecordDict({"question": ConfigRecord(dict(question))})
         return self._push(Message(content, node_id, f"query.{action}", ttl=ttl))
 
-    def answer(self, question_id: str) -> Record | Fault | None:
-        """Return the answer to a question, None while there is none."""
-        content = self._pull(question_id)
-        if not isinstance(content, RecordDict):
-            return content
-        record = content.config_records.get("answer")
-        return Fault("malformed answer (no record)") if record is None else dict(record)
+    def answers(self, question_ids: Collection[str]) -> Iterator[tuple[str, Record | Fault]]:
+        """Yield the answers that are there, each after the id of its question."""
+        waiting = list(question_ids)
+        while waiting:
+            # So many that they fit into one largest answer, if all are as large as those so far.
+            fit = self._largest // self._usual if self._usual else self._together
+            number = max(1, min(self._together, fit))
+            some, waiting = waiting[:number], waiting[number:]
+            for question_id, content in self._pull(some):
+                if isinstance(content, Fault):
+                    yield question_id, content
+                    continue
+                record = content.config_records.get("answer")
+                if record is None:
+                    yield question_id, Fault("malformed answer (no record)")
+                    continue
+                blob = record.get("blob", b"")
+                self._usual = max(self._usual, len(blob) if isinstance(blob, bytes) else 0)
+                yield question_id, dict(record)
 
     def train(
         self, contents: Mapping[str, tuple[int, RecordDict]], *, timeout: float
@@ -252,8 +272,8 @@ class FlowerGrid:
                 waiting[message_id] = key
         deadline = time.monotonic() + timeout
         while waiting:
-            arrived = {id_: answer for id_ in waiting if (answer := self._pull(id_)) is not None}
-            answers += [(waiting.pop(id_), answer) for id_, answer in arrived.items()]
+            arrived = [pulled for id_ in waiting for pulled in self._pull([id_])]
+            answers += [(waiting.pop(id_), answer) for id_, answer in arrived]
             if time.monotonic() > deadline:
                 break
             if not arrived:
@@ -264,20 +284,34 @@ class FlowerGrid:
         ids = [message_id for message_id in self._grid.push_messages([message]) if message_id]
         return ids[0] if ids else None
 
-    def _pull(self, message_id: str) -> RecordDict | Fault | None:
-        """Return the content of the reply to a message, None while there is none.
+    def _pull(self, message_ids: list[str]) -> list[tuple[str, RecordDict | Fault]]:
+        """Return the contents of the replies to some messages that are there, each after its id.
 
         Only codes and names of classes are taken from an error: its text may hold a client's data.
         What is much larger than the largest answer that was asked for is not taken in.
         """
+        alone = len(message_ids) == 1
         try:
             with bounded(self._largest):
-                messages = list(self._grid.pull_messages([message_id]))
-            for message in messages:
-                return fault_of(message.error) if message.has_error() else message.content
+                messages = list(self._grid.pull_messages(message_ids))
+            found: dict[str, RecordDict | Fault] = {
+                message_ids[0] if alone else message.metadata.reply_to_message_id: (
+                    fault_of(message.error) if message.has_error() else message.content
+                )
+                for message in messages
+            }
+            if stray := found.keys() - set(message_ids):
+                raise ValueError(f"{len(stray)} answers to questions that were not asked")
+            return list(found.items())
         except Exception as error:
-            return Fault(f"malformed answer ({type(error).__name__})")
-        return None
+            if alone:
+                return [(message_ids[0], Fault(f"malformed answer ({type(error).__name__})"))]
+        self._together = 1
+        again = [pulled for message_id in message_ids for pulled in self._pull([message_id])]
+        return [  # whose answer was malformed shows when it is asked again
+            (id_, replace(pulled, blameless=True) if isinstance(pulled, Fault) else pulled)
+            for id_, pulled in again
+        ]
 
 
 def _size(arrays: ArrayRecord) -> int:

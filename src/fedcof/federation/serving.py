@@ -22,20 +22,22 @@ from fedcof.errors import (
     reason_of,
 )
 from fedcof.federation.admission import Admission
-from fedcof.federation.collecting import Collector, Grid
+from fedcof.federation.asking import Grid
+from fedcof.federation.collecting import Collector
 from fedcof.federation.delivering import SUFFIX, deliver
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
-from fedcof.federation.store import SummaryStore
+from fedcof.federation.store import SummaryGoneError, SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.files import file_names
 from fedcof.heads import Head
 from fedcof.influence import influences, too_influential
 from fedcof.methods import METHODS, get_method
+from fedcof.screening import Site
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
 from fedcof.site_heads import site_heads
-from fedcof.summaries import Summary, check_classes
+from fedcof.summaries import check_classes
 
 HEAD = "head.safetensors"
 REPORT = "report.json"
@@ -293,9 +295,9 @@ def check_classes_kept(store: SummaryStore, settings: Settings) -> None:
     RunFolderError
         With the client and its class that is not among them.
     """
-    for summary in store.summaries() if settings.classes else ():
+    for site in store.sites() if settings.classes else ():
         try:
-            check_classes(summary, np.array(settings.classes))
+            check_classes(site, np.array(settings.classes))
         except SummaryError as error:
             raise RunFolderError(
                 f"{settings.run_folder} holds the summary of {error}; classes may grow: give these "
@@ -376,10 +378,14 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[Head | None, str]:
     withdrawn = store.withdrawn()
     if settings.plan.max_influence:
         store.set_aside(_too_influential(store, settings))
-    summaries = store.summaries()
-    if lack := shortage(summaries, settings):
+    if lack := shortage(store.sites(), settings):
         return None, lack
-    head = sender.method.solve(summaries, screened=True).with_provenance(sending=sender.settings())
+    try:
+        head = sender.method.solve(store.summaries(), screened=True)
+    except SummaryGoneError as error:
+        store.forget(error.client_id)
+        return solve(store, settings)
+    head = head.with_provenance(sending=sender.settings())
     head.save(path)
     if store.withdrawn() != withdrawn:  # by another process, in the meantime
         path.unlink(missing_ok=True)
@@ -389,11 +395,10 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[Head | None, str]:
 
 def _too_influential(store: SummaryStore, settings: Settings) -> dict[str, str]:
     """Return the clients that move the head more than one may, with the reason."""
-    summaries, most = store.summaries(), settings.plan.max_influence
-    if shortage(summaries, settings):
+    if shortage(store.sites(), settings):
         return {}
-    accepted = split_names(settings.plan.accept)
-    found = too_influential(settings.job.sender.method, summaries, most, accepted)
+    accepted, most = split_names(settings.plan.accept), settings.plan.max_influence
+    found = too_influential(settings.job.sender.method, store.summaries(), most, accepted)
     return {one.client_ids[0]: f"{one} (max-influence is {most:g})" for one in found}
 
 
@@ -435,14 +440,14 @@ def _tell(watch: Watch, report: CollectionReport) -> None:
         watch.tell(f"client {client_id!r} {counts}: {reason}", event="odd", client=client_id)
 
 
-def shortage(summaries: Sequence[Summary], settings: Settings) -> str:
+def shortage(sites: Sequence[Site], settings: Settings) -> str:
     """Return what these summaries lack for a head; empty if nothing."""
     least = settings.plan.min_clients
-    if len(summaries) < least:
-        return f"{len(summaries)} clients have answered, at least {least} are needed (min-clients)"
+    if len(sites) < least:
+        return f"{len(sites)} clients have answered, at least {least} are needed (min-clients)"
     clients = Counter(dict.fromkeys(settings.classes, 0))
-    for summary in summaries:
-        clients.update(set(summary.classes.tolist()))
+    for site in sites:
+        clients.update(set(site.classes.tolist()))
     if sum(held > 0 for held in clients.values()) < 2:
         return "the clients hold fewer than two classes"
     label, held = min(clients.items(), key=lambda item: item[1])

@@ -1,23 +1,26 @@
 """The summaries that arrived, in a file that survives a kill at any moment.
 
-One SQLite database a run: write-ahead log, one transaction a summary, so a summary is there whole
-or not at all. It also holds the settings that the summaries depend on, those that the head was made
-with, which clients each round asked, and which have withdrawn: what they sent is erased from the
-file, and nothing of theirs is kept again.
+One SQLite database a run: write-ahead log, one transaction an answer of a SuperNode, so a summary
+is there whole or not at all. It also holds the settings that the summaries depend on, those that
+the head was made with, which clients each round asked, and which have withdrawn: what they sent is
+erased from the file, and nothing of theirs is kept again.
+
+The statistics stay in the file: in memory is only what `fedcof.screening.Site` keeps of a summary,
+and `summaries` decodes one after the other.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from fedcof import __version__
 from fedcof.errors import RunFolderError, SummaryError
-from fedcof.screening import misfits, screen
+from fedcof.screening import Site, misfits, screen
 from fedcof.summaries import Summary, from_bytes
 
 SCHEMA = 3
@@ -25,6 +28,9 @@ SCHEMA = 3
 
 _WRITERS = {0: "another program", 1: "fedcof 0.1.0", 2: "fedcof 0.2.0 before its release"}
 """Who wrote the older versions."""
+
+_READ_AHEAD = 4 << 20
+"""Bytes of summaries that are read at once."""
 
 _SQL = sqlite3.SQLITE_ERROR
 """The code of a statement that does not go with the tables that are there."""
@@ -37,6 +43,23 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE withdrawn (client_id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE owners (client_id TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID;
 """
+
+
+class SummaryGoneError(RunFolderError):
+    """A summary has gone from the file while it was read.
+
+    Parameters
+    ----------
+    client_id : str
+        Whose it was.
+    """
+
+    def __init__(self, client_id: str) -> None:
+        super().__init__(
+            f"the summary of client {client_id!r} has gone from the run folder while it was read: "
+            "the client has withdrawn, or another run has begun there; run again"
+        )
+        self.client_id = client_id
 
 
 class SummaryStore:
@@ -74,7 +97,8 @@ class SummaryStore:
             raise RunFolderError(f"{path.parent} is no run folder: there is no {path.name}")
         self._path = path
         self._accept = accept
-        self._summaries: dict[str, Summary] = {}
+        self._sites: dict[str, Site] = {}
+        self._sizes: dict[str, int] = {}
         self._judged: tuple[dict[str, str], dict[str, str]] | None = None
         self.unreadable: dict[str, str] = {}
         try:
@@ -134,9 +158,19 @@ class SummaryStore:
             if not isinstance(client_id, str) or not isinstance(data, bytes):
                 raise TypeError("a client without a name, or a summary that is none")
             try:
-                self._summaries[client_id] = from_bytes(data)
+                self._note(client_id, from_bytes(data), data)
             except SummaryError as error:
                 self.unreadable[client_id] = error.message
+
+    def _note(self, client_id: str, summary: Summary, data: bytes) -> None:
+        self._judged = None
+        self._sites[client_id] = Site.of(summary)
+        self._sizes[client_id] = len(data)
+
+    def forget(self, client_id: str) -> None:
+        """Count a summary no more that has gone from the file, by another process."""
+        self._judged = None
+        del self._sites[client_id], self._sizes[client_id]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -163,30 +197,44 @@ class SummaryStore:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def add(self, client_id: str, summary: Summary, data: bytes) -> bool:
-        """Keep a client's summary; return whether it is now the one that counts.
+    def add(self, arrived: Mapping[str, tuple[Summary, bytes]]) -> set[str]:
+        """Keep clients' summaries, all or none; return whose are now the ones that count.
 
-        It is not where another one of this client came before, or the client has withdrawn. The
+        One is not where another one of this client came before, or the client has withdrawn. The
         same one again changes nothing.
         """
+        new: dict[str, tuple[Summary, bytes]] = {}
         with self._transaction():
-            if self.unreadable.pop(client_id, None) is not None:
-                self._delete([client_id])
-            self._database.execute(
-                "INSERT OR IGNORE INTO summaries SELECT ?1, ?2 "
-                "WHERE NOT EXISTS (SELECT 1 FROM withdrawn WHERE client_id = ?1)",
-                (client_id, data),
-            )
+            self._delete(damaged := arrived.keys() & self.unreadable.keys())
+            for client_id, (summary, data) in arrived.items():
+                inserted = self._database.execute(
+                    "INSERT OR IGNORE INTO summaries SELECT ?1, ?2 "
+                    "WHERE NOT EXISTS (SELECT 1 FROM withdrawn WHERE client_id = ?1)",
+                    (client_id, data),
+                )
+                if inserted.rowcount:
+                    new[client_id] = summary, data
+        for client_id in damaged:
+            del self.unreadable[client_id]
+        for client_id, (summary, data) in new.items():
+            self._note(client_id, summary, data)
+        return new.keys() | {
+            client_id
+            for client_id in arrived.keys() - new.keys()
+            if self._is_kept(client_id, *arrived[client_id])
+        }
+
+    def _is_kept(self, client_id: str, summary: Summary, data: bytes) -> bool:
+        """Return whether this is what is kept of a client, be it by another process; note that."""
         kept = self._data(client_id)
         if kept is None:
             return False
-        self._judged = None
-        self._summaries[client_id] = summary if kept == data else from_bytes(kept)
+        self._note(client_id, summary if kept == data else from_bytes(kept), kept)
         return kept == data
 
     def holds(self, client_id: str, data: bytes) -> bool:
         """Return whether this is the summary that is kept of a client."""
-        return client_id in self._summaries and self._data(client_id) == data
+        return client_id in self._sites and self._data(client_id) == data
 
     def _data(self, client_id: str) -> bytes | None:
         found = self._select("SELECT data FROM summaries WHERE client_id = ?", client_id)
@@ -194,16 +242,22 @@ class SummaryStore:
 
     def client_ids(self) -> set[str]:
         """Return the clients whose summaries are here."""
-        return set(self._summaries) - self.withdrawn()
+        return self._sites.keys() - self.withdrawn()
 
     def sizes(self) -> dict[str, int]:
         """Return how many bytes the summary of every client took on the wire."""
         return dict(self._select("SELECT client_id, LENGTH(data) FROM summaries"))
 
-    def summaries(self) -> list[Summary]:
-        """Return every summary that counts, in the order of the clients' ids."""
+    def summaries(self) -> KeptSummaries:
+        """Return every summary that counts, in the order of the clients' ids, as a stream."""
         left_out = self.misfits()
-        return [kept for name, kept in sorted(self._summaries.items()) if name not in left_out]
+        names = sorted(name for name in self._sites if name not in left_out)
+        return KeptSummaries(self._select, {name: self._sizes[name] for name in names})
+
+    def sites(self) -> list[Site]:
+        """Return what is known of every summary that counts, in the order of the clients' ids."""
+        left_out = self.misfits()
+        return [site for name, site in sorted(self._sites.items()) if name not in left_out]
 
     def misfits(self) -> dict[str, str]:
         """Return the clients whose summaries do not go with those of the others, with the reason.
@@ -224,25 +278,31 @@ class SummaryStore:
 
     def _screened(self) -> tuple[dict[str, str], dict[str, str]]:
         self.withdrawn()
-        if self._judged is None:
-            refused = misfits(dict(sorted(self._summaries.items())))
-            names = sorted(self._summaries.keys() - refused.keys())
-            odd: dict[str, str] = {}
-            for place, found in screen(self._summaries[name] for name in names):
-                name = names[place]
-                group = refused if found.refused and name not in self._accept else odd
-                reason = f"{found.check} {found.factor:.3g}: {found.reason}"
-                group[name] = f"{group[name]}; {reason}" if name in group else reason
-            self._judged = refused, odd
+        while self._judged is None:
+            try:
+                self._judged = self._judge()
+            except SummaryGoneError as error:
+                self.forget(error.client_id)
         return self._judged
+
+    def _judge(self) -> tuple[dict[str, str], dict[str, str]]:
+        refused = misfits(dict(sorted(self._sites.items())))
+        names = sorted(self._sites.keys() - refused.keys())
+        odd: dict[str, str] = {}
+        kept = KeptSummaries(self._select, {name: self._sizes[name] for name in names})
+        for place, found in screen(kept, [self._sites[name] for name in names]):
+            name = names[place]
+            group = refused if found.refused and name not in self._accept else odd
+            reason = f"{found.check} {found.factor:.3g}: {found.reason}"
+            group[name] = f"{group[name]}; {reason}" if name in group else reason
+        return refused, odd
 
     def drop(self, client_ids: Collection[str]) -> None:
         """Forget the summaries of some clients."""
         with self._transaction():
             self._delete(client_ids)
-        self._judged = None
         for client_id in list(client_ids):
-            del self._summaries[client_id]
+            self.forget(client_id)
 
     def withdraw(self, client_ids: Collection[str]) -> None:
         """Erase what clients sent from the file, and keep nothing of theirs from now on.
@@ -285,11 +345,10 @@ class SummaryStore:
     def withdrawn(self) -> set[str]:
         """Return the clients that have withdrawn, be it by another process."""
         names = {name for (name,) in self._select("SELECT client_id FROM withdrawn")}
-        if gone := names & (self._summaries.keys() | self.unreadable.keys()):
-            self._judged = None
-            for name in gone:
-                self._summaries.pop(name, None)
-                self.unreadable.pop(name, None)
+        for name in names & self._sites.keys():
+            self.forget(name)
+        for name in names & self.unreadable.keys():
+            del self.unreadable[name]
         return names
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
@@ -310,13 +369,14 @@ class SummaryStore:
             "DELETE FROM summaries WHERE client_id = ?", [(name,) for name in client_ids]
         )
 
-    def bind(self, client_id: str, key: str) -> str:
-        """Return the key that a client belongs to: this one, if it belongs to none yet."""
-        query = "SELECT key FROM owners WHERE client_id = ?"
-        with self._database:
-            self._database.execute("INSERT OR IGNORE INTO owners VALUES (?, ?)", (client_id, key))
-            (owner,) = self._database.execute(query, (client_id,)).fetchone()
-        return str(owner)
+    def bind(self, client_ids: Collection[str], key: str) -> dict[str, str]:
+        """Return the key that every client belongs to: this one, if it belongs to none yet."""
+        with self._transaction():
+            self._database.executemany(
+                "INSERT OR IGNORE INTO owners VALUES (?, ?)", [(name, key) for name in client_ids]
+            )
+        owners = dict(self._select("SELECT client_id, key FROM owners"))
+        return {name: owners[name] for name in client_ids}
 
     def rounds(self) -> list[set[str]]:
         """Return the clients that every round so far asked."""
@@ -333,6 +393,62 @@ class SummaryStore:
             self._database.executemany(
                 "INSERT INTO rounds VALUES (?, ?)", [(number, name) for name in client_ids]
             )
+
+
+class KeptSummaries:
+    """Summaries in the file, which are decoded one after the other, as often as it is iterated.
+
+    Parameters
+    ----------
+    select : callable
+        Reads rows of the database.
+    sizes : mapping of str to int
+        The bytes of every client's summary, the clients in ascending order.
+
+    Raises
+    ------
+    SummaryGoneError
+        While it is iterated, if one has gone since.
+    """
+
+    def __init__(
+        self, select: Callable[..., list[tuple[Any, ...]]], sizes: Mapping[str, int]
+    ) -> None:
+        self._select, self._sizes = select, sizes
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of them."""
+        return sum(self._sizes.values())
+
+    def __iter__(self) -> Iterator[Summary]:
+        # No statement stays open meanwhile: another process could not erase a client then.
+        for names in self.pieces(_READ_AHEAD):
+            yield from self.between(names)
+
+    def pieces(self, size: int) -> Iterator[tuple[str, ...]]:
+        """Yield the clients, so many at a time that their bytes are about `size`."""
+        some, held = [], 0
+        for name, length in self._sizes.items():
+            some.append(name)
+            held += length
+            if held >= size:
+                yield tuple(some)
+                some, held = [], 0
+        if some:
+            yield tuple(some)
+
+    def between(self, names: Sequence[str]) -> Iterator[Summary]:
+        """Decode the summaries of some clients, which follow each other."""
+        query = "SELECT client_id, data FROM summaries WHERE client_id BETWEEN ? AND ?"
+        found = dict(self._select(query, names[0], names[-1]))
+        for client_id in names:
+            if client_id not in found:
+                raise SummaryGoneError(client_id)
+            yield from_bytes(found.pop(client_id))
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:

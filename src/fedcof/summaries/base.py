@@ -714,7 +714,19 @@ def merge(summaries: Iterable[S]) -> S:
     return type(parts[0])._merge(parts).with_origin(common_origin(parts))
 
 
-def check_classes(summary: Summary, classes: ArrayLike) -> None:
+class OfClasses(Protocol):
+    """A summary, or what is known of one."""
+
+    @property
+    def client_ids(self) -> tuple[str, ...]:
+        """The clients behind it."""
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The class of every row."""
+
+
+def check_classes(summary: OfClasses, classes: ArrayLike) -> None:
     """Check that every class of a summary is in a list.
 
     Raises

@@ -14,7 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from fedcof.errors import RefusedReplyError
-from fedcof.federation.collecting import Fault
+from fedcof.federation.asking import Fault
 from fedcof.training import TrainingSettings
 from fedcof.training.exchange import Replies, State, Task, Update
 
