@@ -245,11 +245,11 @@ def test_experiment_with_its_cache_resumed_and_its_report(tmp_path, monkeypatch)
     methods = Toy(2), Toy(3), Toy(3, share=0.1)
     grid = SettingGrid(("toys",), ("none",), (Dirichlet(4, 1.0),), one_round(*methods))
     experiment = Experiment("toys", "", (grid,), metrics=("accuracy", "formula_bytes"))
-    run(experiment, Results(tmp_path), lambda *_: FeatureSet(table, table, ""), seeds=1)
+    run([experiment], Results(tmp_path), lambda *_: FeatureSet(table, table, ""), seeds=1)
     rows = Results(tmp_path).rows()
     sizes = [row.measured["formula_bytes"] for row in rows]
     assert sizes[0] + 4 * 4 * 5 == sizes[1] == sizes[2]  # one row more of the sketch at 4 clients
-    run(experiment, Results(tmp_path), pytest.fail, seeds=1)
+    run([experiment], Results(tmp_path), pytest.fail, seeds=1)
     assert [line.shown["method"] for line in tabulate(experiment, rows).lines] == [
         "toy",
         "toy, rank 3",

@@ -27,9 +27,9 @@ def results(tmp_path):
 @pytest.mark.slow
 def test_two_processes_measure_what_one_does(features, results, tmp_path):
     declared = experiment(*one_round(FedNCM(), Fed3R(), FedCOF(0.1)))
-    run(declared, results, lambda *_: features, seeds=3)
+    run([declared], results, lambda *_: features, seeds=3)
     side_by_side = Results(tmp_path / "side-by-side")
-    run(declared, side_by_side, lambda *_: features, seeds=3, workers=2)
+    run([declared], side_by_side, lambda *_: features, seeds=3, workers=2)
     assert rows_of(side_by_side) == rows_of(results)
     assert side_by_side.histograms() == results.histograms()
 
@@ -46,7 +46,7 @@ def test_a_cell_that_fails_does_not_end_the_others(workers, features, results):
 
     dealings = (ByColumn("user"), ByColumn("domain"))
     declared = experiment(OneRound(FedNCM()), Failing(), OneRound(Fed3R()), dealings=dealings)
-    run(declared, results, lambda *_: features, seeds=1, workers=workers)
+    run([declared], results, lambda *_: features, seeds=1, workers=workers)
     assert [row.setting["method"] for row in results.rows()] == ["fedncm", "fed3r"]
     reasons = {entry.reason for entry in results.skipped("tiny")}
     assert "KeyError: 'nothing of this name'" in reasons
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_takes_its_own_group_alone(features, results):
                 os._exit(9)
             return {"accuracy": 1.0}
 
-    run(experiment(Killed()), results, lambda *_: features, seeds=3, workers=2)
+    run([experiment(Killed())], results, lambda *_: features, seeds=3, workers=2)
     assert sorted(row.seed for row in results.rows()) == [0, 0, 2, 2]
     [skipped] = results.skipped("tiny")
     assert "killed" in skipped.reason

@@ -67,7 +67,7 @@ def test_row_holds_the_whole_curve(features, tmp_path):
     grid = SettingGrid(("set",), ("net",), (Dirichlet(20, 0.5),), (Participation(FedCOF(0.1)),))
     experiment = Experiment("curve", "", (grid,))
     results = Results(tmp_path)
-    run(experiment, results, lambda *_: features, seeds=1)
+    run([experiment], results, lambda *_: features, seeds=1)
     [row] = results.rows()
     assert row.setting["participation"] == 0.3
     assert row.measured["rounds"][-1]["accuracy"] == row.measured["accuracy"]

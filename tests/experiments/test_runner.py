@@ -57,7 +57,7 @@ def accuracy_of(row):
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_row_is_what_the_plain_way_gives(method, features, results):
-    run(experiment((method,)), results, lambda *_: features, seeds=2)
+    run([experiment((method,))], results, lambda *_: features, seeds=2)
     for row in results.rows():
         seed = row.seed
         dealt = Clients(Source(features), DEALING, seed).dealt
@@ -69,7 +69,7 @@ def test_row_is_what_the_plain_way_gives(method, features, results):
 
 
 def test_formula_of_the_paper_holds_to_the_byte(features, results):
-    run(experiment((FedNCM(), Fed3R(), FedCOFOracle())), results, lambda *_: features, seeds=1)
+    run([experiment((FedNCM(), Fed3R(), FedCOFOracle()))], results, lambda *_: features, seeds=1)
     fedncm, fed3r, oracle = [row.measured for row in results.rows()]
     means, clients, dim = fedncm["num_means"], fedncm["clients_seen"], 6
     assert fedncm["formula_bytes"] == 4 * means * dim
@@ -93,7 +93,7 @@ def count_calls(monkeypatch, owner, name):
 def test_one_gram_matrix_serves_all_seeds_and_ridges(features, results, monkeypatch):
     calls = count_calls(monkeypatch, Fed3R, "pool_samples")
     grid = experiment((Fed3R(0.01), Fed3R(1.0)), (DEALING, Dirichlet(5, 1.0)))
-    run(grid, results, lambda *_: features, seeds=3)
+    run([grid], results, lambda *_: features, seeds=3)
     assert len(results.rows()) == 12
     assert len(calls) == 1
 
@@ -102,25 +102,25 @@ def test_means_of_a_partition_serve_all_methods_and_shrinkages(features, results
     calls = count_calls(monkeypatch, ClassMeans, "summarize")
     pools = count_calls(monkeypatch, FedCOF, "pool")
     methods = (FedNCM(), *(FedCOF(gamma) for gamma in (0.1, 1.0, 10.0)))
-    run(experiment(methods), results, lambda *_: features, seeds=2)
+    run([experiment(methods)], results, lambda *_: features, seeds=2)
     assert len(calls) == 2 * 12  # FedNCM, the first, made them
     assert len(pools) == 2
 
 
 def test_finished_rows_are_not_run_again(features, results):
-    run(experiment(), results, lambda *_: features, seeds=2)
+    run([experiment()], results, lambda *_: features, seeds=2)
     before = results.path.read_bytes()
-    run(experiment(), Results(results.path.parent), pytest.fail, seeds=2)
+    run([experiment()], Results(results.path.parent), pytest.fail, seeds=2)
     assert results.path.read_bytes() == before
 
 
 def test_run_that_was_killed_goes_on_at_the_row_that_it_was_writing(features, results):
-    run(experiment(), results, lambda *_: features, seeds=1)
+    run([experiment()], results, lambda *_: features, seeds=1)
     whole = results.path.read_text()
     results.path.write_text(whole[:-30])
     again = Results(results.path.parent)
     assert len(again.rows()) == len(METHODS) - 1
-    run(experiment(), again, lambda *_: features, seeds=1)
+    run([experiment()], again, lambda *_: features, seeds=1)
     assert [accuracy_of(row) for row in again.rows()] == [
         accuracy_of(row) for row in results.rows()
     ]
@@ -128,8 +128,8 @@ def test_run_that_was_killed_goes_on_at_the_row_that_it_was_writing(features, re
 
 
 def test_more_seeds_add_rows_only(features, results):
-    run(experiment((FedNCM(),)), results, lambda *_: features, seeds=1)
-    run(experiment((FedNCM(),)), results, lambda *_: features, seeds=3)
+    run([experiment((FedNCM(),))], results, lambda *_: features, seeds=1)
+    run([experiment((FedNCM(),))], results, lambda *_: features, seeds=3)
     assert [row.seed for row in results.rows()] == [0, 1, 2]
 
 
@@ -143,7 +143,7 @@ def test_missing_data_is_skipped_with_its_reason(features, results):
             raise FedCOFError("gone is not in the folder")
         return features
 
-    run(grid, results, load, seeds=1)
+    run([grid], results, load, seeds=1)
     assert [row.setting["dataset"] for row in results.rows()] == ["here"]
     [skipped] = results.skipped("two")
     assert skipped == ("two", None, "gone", "net", "gone is not in the folder")
@@ -151,7 +151,7 @@ def test_missing_data_is_skipped_with_its_reason(features, results):
 
 def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(features, results):
     dealings = (ByColumn("user"), ByColumn("domain"))
-    run(experiment((FedNCM(),), dealings), results, lambda *_: features, seeds=1)
+    run([experiment((FedNCM(),), dealings)], results, lambda *_: features, seeds=1)
     assert [row.measured["clients_seen"] for row in results.rows()] == [2]
     [skipped] = results.skipped("tiny")
     assert "'user'" in skipped.reason
@@ -160,7 +160,7 @@ def test_set_without_the_column_to_deal_by_is_skipped_and_the_others_run(feature
 
 def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(features, results):
     metrics = ("accuracy", "train_accuracy", "condition_within", "condition_between")
-    run(experiment((Fed3R(),), (Central(),), metrics=metrics), results, lambda *_: features)
+    run([experiment((Fed3R(),), (Central(),), metrics=metrics)], results, lambda *_: features)
     row = results.rows()[0].measured
     assert 0.5 < row["train_accuracy"] <= 1.0
     x, labels = features.train.features.astype(float), features.train.labels
@@ -170,7 +170,7 @@ def test_training_accuracy_and_condition_numbers_where_they_are_asked_for(featur
 
 
 def test_row_is_tidy(features, results):
-    run(experiment((FedCOF(0.1),)), results, lambda *_: features, seeds=1)
+    run([experiment((FedCOF(0.1),))], results, lambda *_: features, seeds=1)
     [row] = results.rows()
     assert (row.experiment, row.seed) == ("tiny", 0)
     assert row.setting == {
@@ -194,7 +194,7 @@ def test_row_is_tidy(features, results):
 
 
 def test_class_counts_of_the_first_clients_are_kept(features, results):
-    run(experiment((FedNCM(),)), results, lambda *_: features, seeds=1)
+    run([experiment((FedNCM(),))], results, lambda *_: features, seeds=1)
     [counts] = results.histograms().values()
     assert sum(sum(held.values()) for held in counts.values()) == 240
     assert {name for held in counts.values() for name in held} == set(features.train.classes)
@@ -204,13 +204,13 @@ def test_same_seed_gives_the_same_rows(features, tmp_path):
     measured = []
     for folder in ("one", "two"):
         results = Results(Path(tmp_path / folder))
-        run(experiment(), results, lambda *_: features, seeds=2)
+        run([experiment()], results, lambda *_: features, seeds=2)
         measured.append([accuracy_of(row) for row in results.rows()])
     assert measured[0] == measured[1]
 
 
 def test_methods_whose_clients_send_other_things_share_nothing(features, results):
-    run(experiment((FedCOF(), FedCOF(means_per_class=2))), results, lambda *_: features, seeds=1)
+    run([experiment((FedCOF(), FedCOF(means_per_class=2)))], results, lambda *_: features, seeds=1)
     one, two = [row.measured["num_means"] for row in results.rows()]
     assert one < two
 
@@ -219,10 +219,10 @@ class TestBest:
     def test_it_is_the_best_of_the_values_and_says_which(self, features, results):
         values = (0.001, 1.0, 1e6)
         singles = tuple(FedCOF(value) for value in values)
-        run(experiment(singles), results, lambda *_: features, seeds=1)
+        run([experiment(singles)], results, lambda *_: features, seeds=1)
         best = Best(FedCOF(), setting="shrinkage", values=values)
         declared = Experiment("best", "", (SettingGrid(("set",), ("net",), (DEALING,), (best,)),))
-        run(declared, results, lambda *_: features, seeds=1)
+        run([declared], results, lambda *_: features, seeds=1)
         [row] = results.rows("best")
         accuracies = [single.measured["accuracy"] for single in results.rows("tiny")]
         assert row.measured["accuracy"] == max(accuracies)
@@ -240,7 +240,7 @@ class TestTransformedClients:
             (SettingGrid(("set",), ("net",), (DEALING,), (procedure,)),),
             metrics=("accuracy", "multiple", "server_seconds"),
         )
-        run(declared, results, lambda *_: features, seeds=1)
+        run([declared], results, lambda *_: features, seeds=1)
         [row] = results.rows()
         clients = Clients(Source(features), DEALING, 0)
         sender = Sender(FedCOF(0.1), 0, "int8", parse("standardize+random-features:30"))

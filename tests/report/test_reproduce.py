@@ -56,7 +56,8 @@ def test_several_experiments_are_run_one_after_the_other(images, tmp_path):
 def test_all_are_those_that_train_nothing(monkeypatch, tmp_path):
     names = []
     monkeypatch.setattr(
-        "fedcof.experiments.run", lambda experiment, *_, **__: names.append(experiment.name)
+        "fedcof.experiments.run",
+        lambda experiments, *_, **__: names.extend(one.name for one in experiments),
     )
     invoke("all", "--dataset", "cifar100", "--out", str(tmp_path))
     assert {"table1", "beyond", "ablation-left"} <= set(names)

@@ -197,7 +197,7 @@ def run_line(tmp_path_factory, patch, seen):
         results = Results(tmp_path_factory.mktemp("runs"))
         experiment = Experiment("one line", "", ((setting,),), seeds=1, short_rounds=ROUNDS)
         trained = len(seen)
-        run(experiment, results, load)
+        run([experiment], results, load)
         assert results.skipped() == []
         [row] = results.rows()
         train, test = loaded[setting.backbone].train, loaded[setting.backbone].test

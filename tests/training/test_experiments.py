@@ -139,11 +139,11 @@ def test_an_experiment_runs_with_few_rounds_and_is_not_run_twice(tmp_path):
     small = SettingGrid(("cifar100",), grid.backbones, (Dirichlet(6, 1.0),), runs)
     experiment = replace(declared, grids=(small,), seeds=1)
     results = Results(tmp_path)
-    run(experiment, results, lambda dataset, backbone: data)
+    run([experiment], results, lambda dataset, backbone: data)
     rows = results.rows("fig_sq_lp")
     assert [row.setting["method"] for row in rows] == [each.label for each in runs]
     assert all({"accuracy", "wire_bytes", "rounds"} <= row.measured.keys() for row in rows)
-    run(experiment, results, lambda dataset, backbone: pytest.fail("run again"))
+    run([experiment], results, lambda dataset, backbone: pytest.fail("run again"))
 
 
 def test_fine_tuning_on_a_cpu_is_skipped_and_says_what_it_takes(tmp_path):
@@ -151,7 +151,7 @@ def test_fine_tuning_on_a_cpu_is_skipped_and_says_what_it_takes(tmp_path):
     data = FeatureSet(_features(rng, 120), _features(rng, 60), "0")
     results = Results(tmp_path)
     experiment = replace(get_experiment("ccvr-table2").on("cars", None), seeds=1)
-    run(experiment, results, lambda dataset, backbone: data)
+    run([experiment], results, lambda dataset, backbone: data)
     assert not results.rows()
     assert "--device cuda" in results.skipped("ccvr-table2")[0].reason
 
@@ -174,8 +174,8 @@ def load():
 
 def test_a_run_of_fewer_rounds_is_another_row(load, tmp_path):
     results = Results(tmp_path)
-    run(probed(2), results, load)
-    run(probed(3), results, load)
+    run([probed(2)], results, load)
+    run([probed(3)], results, load)
     assert [row.setting["rounds"] for row in results.rows()] == [2, 3]
     assert [row.measured["rounds"][-1]["number"] for row in Results(tmp_path).rows()] == [
         row.measured["rounds"][-1]["number"] for row in results.rows()
@@ -184,7 +184,7 @@ def test_a_run_of_fewer_rounds_is_another_row(load, tmp_path):
 
 def test_a_training_that_was_stopped_goes_on_at_its_checkpoint(load, tmp_path, monkeypatch):
     whole, stopped = Results(tmp_path / "whole"), Results(tmp_path / "stopped")
-    run(probed(12), whole, load)
+    run([probed(12)], whole, load)
     told = []
 
     def stop(advance, title, one):
@@ -195,7 +195,7 @@ def test_a_training_that_was_stopped_goes_on_at_its_checkpoint(load, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr("fedcof.experiments.runner._show_round", stop)
         with pytest.raises(KeyboardInterrupt):
-            run(probed(12), stopped, load)
+            run([probed(12)], stopped, load)
     assert not stopped.rows()
     assert list((tmp_path / "stopped").glob("unfinished-*"))
     updates = []
@@ -207,7 +207,7 @@ def test_a_training_that_was_stopped_goes_on_at_its_checkpoint(load, tmp_path, m
         return original(federation, settings, **options)
 
     monkeypatch.setattr(Federation, "train", counted)
-    run(probed(12), stopped, load)
+    run([probed(12)], stopped, load)
     [expected], [row] = whole.rows(), stopped.rows()
     assert len(updates) == 1
     assert row.measured["rounds"] == expected.measured["rounds"]
@@ -282,7 +282,7 @@ def test_the_device_reaches_the_network(load, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Training, "measure", measure)
     experiment = replace(get_experiment("ccvr-table2").on("cars", None), seeds=1)
-    run(experiment, Results(tmp_path), load, device="cuda")
+    run([experiment], Results(tmp_path), load, device="cuda")
     assert devices == ["cuda"] * 4
 
 

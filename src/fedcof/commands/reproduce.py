@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -107,11 +107,9 @@ def reproduce(
         if device != "cpu":
             check_device(device)
         results = Results(out)
-        load = cache(partial(load_features, data=data, reading=columns))  # for all experiments once
-        documents = []
-        for experiment in wanted:
-            run(experiment, results, load, seeds=seeds, device=device, workers=joblib.cpu_count())
-            documents.append(_show(experiment, results, seeds, as_json=as_json))
+        load = partial(load_features, data=data, reading=columns)
+        run(wanted, results, load, seeds=seeds, device=device, workers=joblib.cpu_count())
+        documents = [_show(experiment, results, seeds, as_json=as_json) for experiment in wanted]
         if as_json:
             print_result(documents[0] if len(documents) == 1 else documents, as_json=True)
         say(f"results: {results.path}", as_json=as_json)

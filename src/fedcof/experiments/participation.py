@@ -80,7 +80,7 @@ def participate(
         done = Round(number, "training-free", accuracy, formula_bytes, wire_bytes, len(fresh))
         rounds.append(done)
         on_round(done)
-    return method.solve(summaries), rounds
+    return method.solve(summaries, screened=True), rounds
 
 
 def _solve_early(method: Method[Any], summaries: Sequence[Summary]) -> Head | None:
@@ -88,7 +88,7 @@ def _solve_early(method: Method[Any], summaries: Sequence[Summary]) -> Head | No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return method.solve(summaries)
+            return method.solve(summaries, screened=True)
         except SummaryError:  # the first clients may hold one class between them
             return None
 

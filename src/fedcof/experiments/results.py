@@ -165,11 +165,21 @@ class Results:
         return self.path.with_name(f"unfinished-{name}.safetensors")
 
     def append(self, row: Row) -> None:
-        """Add a row, which needs no checkpoint any more."""
+        """Add a row to the file, which needs no checkpoint any more."""
         self.checkpoint(row).unlink(missing_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(row)) + "\n")
+        append_row(self.path, row)
+        self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Add a row that another process has appended to the file."""
         self._rows[row.key] = row
+
+
+def append_row(path: Path, row: Row) -> None:
+    """Append a row to a file of results, to which other processes may append at the same time."""
+    line = (json.dumps(asdict(row)) + "\n").encode()
+    with path.open("ab", buffering=0) as file:
+        file.write(line)  # one call of the system: lines of two processes never mix
 
 
 def _read(path: Path) -> Any:
