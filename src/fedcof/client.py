@@ -207,9 +207,9 @@ class Sender:
             If the data is not well-formed, or a value is too large for the coding.
         """
         rng = client_rng(self.seed, client_id)
-        with naming(client_id):
-            array, coded = check_samples(features, labels)
-            array, transformed = self._transformed(array, origin)
+        array, coded, transformed = self.prepared(
+            features, labels, client_id=client_id, origin=origin
+        )
         outline = Outline(
             classes=np.unique(coded),
             samples=len(array),
@@ -228,6 +228,26 @@ class Sender:
             if summary is None:
                 return None
         return Sent(summary.to_bytes(coding), summary.formula_bytes)
+
+    def prepared(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        *,
+        client_id: str = "",
+        origin: Mapping[str, str] = _NO_ORIGIN,
+    ) -> tuple[NDArray[np.floating[Any]], NDArray[Any], Mapping[str, str]]:
+        """Return features as they are summarized, their labels, and what made them.
+
+        Raises
+        ------
+        SummaryError
+            If the data is not well-formed, with the client.
+        """
+        with naming(client_id):
+            array, coded = check_samples(features, labels)
+            array, made_by = self._transformed(array, origin)
+        return array, coded, made_by
 
     def _transformed(
         self, features: NDArray[np.floating[Any]], origin: Mapping[str, str]

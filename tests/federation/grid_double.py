@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -108,6 +109,7 @@ class GridDouble(Grid):
         self._answers = {}
         self._sent: dict[str, Message] = {}
         self._pulled: dict[str, Message] = {}
+        self.states = defaultdict(RecordDict)
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
@@ -138,7 +140,7 @@ class GridDouble(Grid):
         def honest() -> Message:
             NODES[node_id] = self.nodes[node_id]
             config = self.configs.get(node_id, {})
-            return app(message, Context(1, node_id, config, RecordDict(), {}))
+            return app(message, Context(1, node_id, config, self.states[node_id], {}))
 
         behave = self.behave.get(node_id, lambda message, honest: honest())
         answer, due = behave(message, honest), self.time

@@ -40,6 +40,7 @@ from fedcof.commands.shared import (
 )
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
+from fedcof.federation.secure.plan import SecurePlan
 from fedcof.installation import install_line
 from fedcof.settings import settings_of
 
@@ -50,6 +51,7 @@ from fedcof.settings import settings_of
     hyperparameters=hyperparameters,
     sending=sending_settings,
     plan=partial(settings_of, Plan),
+    secure=partial(settings_of, SecurePlan),
 )
 def federate(
     *,
@@ -86,6 +88,7 @@ def federate(
     hyperparameters: Given,
     sending: Given,
     plan: Given,
+    secure: Given,
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
     from fedcof.backbones import transform_for, with_weights
@@ -109,9 +112,10 @@ def federate(
             plan["min_clients"] = min_clients
         if engine == "simulation" and importlib.util.find_spec("flwr") is None:
             raise ValueError(f"Flower is not installed: {install_line('flower')}")
-        if engine == "in-process" and plan:
-            raise SettingError(next(iter(plan)), "needs --engine simulation: one process asks all")
+        if engine == "in-process" and (given := {**plan, **secure}):
+            raise SettingError(next(iter(given)), "needs --engine simulation: one process asks all")
         Plan(**plan)  # a value out of range is refused before features are extracted
+        SecurePlan(**secure)
         names = Reading(**reading)
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
@@ -135,6 +139,7 @@ def federate(
                     out,
                     nodes=nodes,
                     plan=plan,
+                    secure=secure,
                     depends_on={
                         "dataset": dataset,
                         "images": len(dealt.labels),

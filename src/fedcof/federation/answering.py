@@ -11,6 +11,8 @@ import numpy as np
 from fedcof import __version__
 from fedcof.errors import SummaryError
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
+from fedcof.federation.secure.answering import answer as secure_answer
+from fedcof.federation.secure.statistic import SECURE
 from fedcof.federation.skew import version_fault
 from fedcof.federation.sources import Clients, extract, known_sizes, load_clients
 
@@ -24,9 +26,10 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    action : {"describe", "summarize"}
+    action : {"describe", "summarize", "secure"}
     question : Record
-        The job; for "summarize" also the clients and the largest number of bytes to send.
+        The job; for "summarize" also the clients and the largest number of bytes to send; for
+        "secure" what `secure.answering` says.
     context : flwr.app.Context
         The SuperNode's.
 
@@ -43,6 +46,8 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
         clients = load_clients(source, context, job.reading)
         if action == DESCRIBE:
             return describe(job, clients).to_record()
+        if action == SECURE:
+            return secure_answer(job, clients, question, context).to_record()
         return summaries(job, clients, question["clients"], int(question["limit"])).to_record()
     except BaseException as error:  # a user's load_data may call exit, or raise anything
         _log.error("cannot answer %r: %s", action, code_of(error), exc_info=error)

@@ -9,6 +9,7 @@ from fedcof.federation.answering import answer
 from fedcof.federation.delivering import KEEP, keep
 from fedcof.federation.readiness import CHECK, check
 from fedcof.federation.records import DESCRIBE, SUMMARIZE
+from fedcof.federation.secure.statistic import SECURE
 
 app = ClientApp()
 
@@ -23,6 +24,12 @@ def describe(message: Message, context: Context) -> Message:
 def summarize(message: Message, context: Context) -> Message:
     """Send the summaries of clients."""
     return _answer(SUMMARIZE, message, context)
+
+
+@app.query(SECURE)
+def secure(message: Message, context: Context) -> Message:
+    """Take a step of a sum over clients, of which the server is told the total alone."""
+    return _answer(SECURE, message, context)
 
 
 @app.query(CHECK)

@@ -15,6 +15,18 @@ class Code(NamedTuple):
 _SITE_LOG = "the SuperNode's log has the whole error"
 
 CODES = {
+    "address": Code(
+        "a message of a sum from another, or to another",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
+    ),
+    "asked-twice": Code(
+        "a step of a sum that this client had taken: a copy of a question, or a killed process",
+        "nothing, if it was killed; else the server runs other code than fedcof's",
+    ),
+    "bytes": Code(
+        "a message of a sum that is cut off or altered",
+        "run again; if it stays, the site runs other code than fedcof's",
+    ),
     "classes": Code(
         "a class that is not among `classes`, or more than `max-classes`",
         "the site renames its labels, or `classes` names this one too",
@@ -58,6 +70,10 @@ CODES = {
         "features that are no rows of numbers", f"the site looks at its data; {_SITE_LOG}"
     ),
     "ignore": Code("a label to leave out that is none", "the site names a label that it has"),
+    "keys": Code(
+        "a public key that is none",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
+    ),
     "kind": Code(
         "the statistic of another method",
         "install the same version of fedcof at both",
@@ -65,6 +81,14 @@ CODES = {
     "labels": Code(
         "labels that are missing, or not one for each sample",
         f"the site looks at its data; {_SITE_LOG}",
+    ),
+    "layout": Code(
+        "another list of arrays, bounds or clients than the client was told",
+        "install the same version of fedcof at both",
+    ),
+    "length": Code(
+        "masked numbers of another length than the sum",
+        "install the same version of fedcof at both; else treat the site as hostile",
     ),
     "means": Code(
         "no client with two means of a class, which the method needs",
@@ -80,6 +104,10 @@ CODES = {
     "no-images": Code(
         "features, where a network is to be trained", 'take `train-mode="probe"`, or images'
     ),
+    "no-notes": Code(
+        "a cache folder at the site that cannot be written, so it takes no part in a sum",
+        "the site sets `FEDCOF_CACHE` to a folder that the SuperNode may write",
+    ),
     "non-finite": Code(
         "NaN or infinity among the features", "the site looks for missing values in its data"
     ),
@@ -91,6 +119,10 @@ CODES = {
         "a network with other weights or another preprocessing than the server's",
         "install the same weights at both; see the guide to backbones",
     ),
+    "out-of-turn": Code(
+        "a question of a sum that the client is not in, as after its SuperNode was started again",
+        "nothing: the next attempt asks it from the start",
+    ),
     "overflow": Code(
         "numbers so large that their sums are none", "the site scales its features as the others do"
     ),
@@ -101,18 +133,29 @@ CODES = {
         "sketches of another random matrix than the server's",
         "solve with the `matrix-seed` with which they were made",
     ),
-    "rank": Code(
-        "a sketch with more vectors than the scatter has rank",
-        "install the same version of fedcof at both; else treat the site as hostile",
-    ),
     "raised": Code(
         "an error in the site's own code or data; its class follows, its text stays at the site",
         _SITE_LOG,
     ),
-    "range": Code("numbers beyond what the coding can hold", "take another `coding`, or none"),
+    "range": Code(
+        "numbers beyond what the coding can hold, or than a sum allows",
+        "take another `coding`, or none; in secure rounds a larger `radius`",
+    ),
+    "rank": Code(
+        "a sketch with more vectors than the scatter has rank",
+        "install the same version of fedcof at both; else treat the site as hostile",
+    ),
+    "roster": Code(
+        "a list of keys that contradicts itself",
+        "the server runs other code than fedcof's; the site asks its operator",
+    ),
     "rows": Code(
         "more rows for a class than the method sends",
         "install the same version of fedcof at both; else treat the site as hostile",
+    ),
+    "run": Code(
+        "a message of another sum",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
     ),
     "samples": Code(
         "more samples than a client may have, or than the site announced",
@@ -125,7 +168,31 @@ CODES = {
         "arrays whose lengths do not go together",
         "install the same version of fedcof at both; else treat the site as hostile",
     ),
+    "shares": Code(
+        "shares of a secret that are false, or were altered",
+        "treat the site as hostile or broken",
+    ),
+    "signature": Code(
+        "keys that are not signed by the site that has the client, for this very job",
+        "compare `known-sites` with the keys of the sites, and the versions of fedcof",
+    ),
+    "signing-key": Code(
+        "a file of a site's key that cannot be read",
+        "the site mends `signing-key` in `--node-config`; it is the SuperNode's ECDSA key",
+    ),
     "sum": Code("a sum that is not that of its parts", "treat the site as hostile or broken"),
+    "survivors": Code(
+        "another list of clients than the others saw",
+        "the server runs other code than fedcof's; the site asks its operator",
+    ),
+    "terms": Code(
+        "a sum that protects less than the site asks for",
+        "raise `colluders` or `min-clients` at the server",
+    ),
+    "too-few": Code(
+        "too few of a client's neighbours are left in a sum",
+        "run again once they are back; a larger `dropouts`",
+    ),
     "too-large": Code(
         "a summary that is longer than `max-message`", "raise `max-message` at the server"
     ),
@@ -138,6 +205,10 @@ CODES = {
         "features under another transform than the run's",
         "install the same version of fedcof at both",
     ),
+    "turn": Code(
+        "a message of a sum that is not the next one",
+        "treat the site as hostile or broken: it runs other code than fedcof's",
+    ),
     "unclear": Code(
         "a code that is none",
         "treat the site as hostile or broken: it runs other code than fedcof's",
@@ -147,6 +218,10 @@ CODES = {
     ),
     "unreadable": Code(
         "no image of the client that can be read", f"the site looks at its files; {_SITE_LOG}"
+    ),
+    "version": Code(
+        "messages of sums of another version of fedcof",
+        "install the same version of fedcof at both",
     ),
     "withheld": Code(
         "a step at the site that leaves nothing of the summary",

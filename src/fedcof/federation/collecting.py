@@ -125,9 +125,9 @@ class Collector:
         if self.report.rounds == 0:
             self._screen()
             yield self.report
-        self._name_silent()  # of those that came since
+        self.name_silent()  # of those that came since
 
-    def _name_silent(self) -> None:
+    def name_silent(self) -> None:
         """Note the SuperNodes that named no clients, and of which none is expected any more."""
         for node_id, node in self._nodes.items():
             if node_id not in self._sites and not node.online:
@@ -137,7 +137,7 @@ class Collector:
 
     def _screen(self) -> None:
         self.report.misfit, self.report.odd = self._store.misfits(), self._store.odd()
-        self._name_silent()
+        self.name_silent()
         self._heed_withdrawn()
 
     def _heed_withdrawn(self) -> None:

@@ -7,14 +7,12 @@ were not kept, with a code. A site keeps heads where its node configuration says
 from __future__ import annotations
 
 import logging
-import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedcof.errors import AnswerError
-from fedcof.federation.asking import Fault, Grid
+from fedcof.federation.asking import Grid
+from fedcof.federation.calling import ask_each
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer, Job, Record, code_of, fault_record
 from fedcof.federation.sources import load_clients
@@ -59,10 +57,7 @@ def deliver(
     heads: Mapping[str, Path],
     nodes: Mapping[str, int],
     plan: Plan,
-    *,
-    now: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-    pause: float = 1.0,
+    **clock: Any,
 ) -> dict[str, str]:
     """Send every client its head; return those whom theirs has not reached, with the reason.
 
@@ -76,59 +71,18 @@ def deliver(
         The SuperNode of every client that is online.
     plan : Plan
         How long to wait for an answer, and how large a message may be; one head always goes.
-    now, sleep, pause
-        As those of `Collector`.
+    **clock
+        As the keywords of `ask_each`.
     """
     missed = {name: "its SuperNode is offline" for name in heads if name not in nodes}
-    waiting: defaultdict[int, list[str]] = defaultdict(list)
-    for name in heads:
-        if name in nodes:
-            waiting[nodes[name]].append(name)
-    open_questions: dict[int, tuple[str, list[str], float]] = {}
-    while waiting or open_questions:
-        for node_id in waiting.keys() - open_questions.keys():
-            sent = _next(heads, waiting[node_id], plan.max_message)
-            if not waiting[node_id]:
-                del waiting[node_id]
-            question = job.to_record() | Answer(sent).to_record()
-            question_id = grid.ask(node_id, KEEP, question, plan.timeout)
-            if question_id is None:
-                missed |= dict.fromkeys(sent, "the question could not be sent")
-            else:
-                open_questions[node_id] = question_id, list(sent), now() + plan.timeout
-        arrived = dict(grid.answers([question_id for question_id, *_ in open_questions.values()]))
-        for node_id, (question_id, names, deadline) in list(open_questions.items()):
-            answer = arrived.get(question_id)
-            if answer is None and now() < deadline:
-                continue
-            del open_questions[node_id]
-            if isinstance(answer, Fault) and answer.blameless:
-                waiting[node_id] += names
-                continue
-            missed |= _failed(answer, names, plan.timeout)
-        if open_questions:
-            sleep(pause)
-    return missed
-
-
-def _next(heads: Mapping[str, Path], names: list[str], limit: int) -> dict[str, bytes]:
-    """Take clients from the end of a list, with their heads, as many as go into one message."""
-    taken: dict[str, bytes] = {}
-    while names:
-        data = heads[names[-1]].read_bytes()
-        if taken and sum(map(len, taken.values())) + len(data) > limit:
-            break
-        taken[names.pop()] = data
-    return taken
-
-
-def _failed(answer: Record | Fault | None, names: list[str], timeout: float) -> dict[str, str]:
-    if answer is None:
-        return dict.fromkeys(names, f"no answer within {timeout:g} s")
-    if isinstance(answer, Fault):
-        return dict.fromkeys(names, answer.reason)
-    try:
-        failed = Answer.from_record(answer, limit=0).failed
-    except AnswerError as error:
-        return dict.fromkeys(names, str(error))
-    return {name: f"{failed[name]} (at the client)" for name in names if name in failed}
+    asked = ask_each(
+        grid,
+        KEEP,
+        job.to_record(),
+        lambda name: heads[name].read_bytes(),
+        {name: nodes[name] for name in heads if name in nodes},
+        timeout=plan.timeout,
+        max_message=plan.max_message,
+        **clock,
+    )
+    return missed | asked.failed

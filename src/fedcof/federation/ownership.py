@@ -71,11 +71,17 @@ def fingerprint(public_key: bytes) -> str:
         key = load_pem_public_key(public_key)
     except (ValueError, UnsupportedAlgorithm):
         return ""
-    return _fingerprint_of(key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+    return fingerprint_of(key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
 
 
-def read_roster(path: Path) -> dict[str, str]:
+def read_roster(path: Path, name: str = "roster") -> dict[str, str]:
     """Read a file of lines ``client id, key``, the key as ``ssh-keygen`` writes or prints it.
+
+    Parameters
+    ----------
+    path : path
+    name : str, default "roster"
+        The setting that names the file, for messages.
 
     Raises
     ------
@@ -87,29 +93,30 @@ def read_roster(path: Path) -> dict[str, str]:
         with path.open(encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file, skipinitialspace=True))
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingError("roster", f"{path} cannot be read: {error}") from None
+        raise SettingError(name, f"{path} cannot be read: {error}") from None
     for number, line in enumerate(lines, start=1):
         if not line or line[0].startswith("#"):
             continue
         if len(line) != 2:
-            raise SettingError("roster", f"{path}, line {number}: expected `client id, key`")
+            raise SettingError(name, f"{path}, line {number}: expected `client id, key`")
         client_id, key = line[0].strip(), line[1].strip()
         if client_id in owners:
-            raise SettingError("roster", f"{path}, line {number}: {client_id!r} is there twice")
+            raise SettingError(name, f"{path}, line {number}: {client_id!r} is there twice")
         if not key.startswith(_FINGERPRINT):
             try:
                 load_ssh_public_key(key.encode())
             except (ValueError, UnsupportedAlgorithm):
                 raise SettingError(
-                    "roster",
+                    name,
                     f"{path}, line {number}: expected the public key of {client_id!r} as in the "
                     "file `site.pub`, or what `ssh-keygen -lf site.pub` prints, SHA256:...",
                 ) from None
-            key = _fingerprint_of(key.encode())
+            key = fingerprint_of(key.encode())
         owners[client_id] = key
     return owners
 
 
-def _fingerprint_of(openssh: bytes) -> str:
+def fingerprint_of(openssh: bytes) -> str:
+    """Return what ``ssh-keygen -lf`` prints of a public key as OpenSSH has it."""
     digest = hashlib.sha256(base64.b64decode(openssh.split()[1])).digest()
     return _FINGERPRINT + base64.b64encode(digest).decode().rstrip("=")

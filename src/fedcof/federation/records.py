@@ -19,7 +19,7 @@ from typing import Any
 from fedcof import __version__
 from fedcof.client import Sender
 from fedcof.data.reading import USUAL_NAMES, Reading
-from fedcof.errors import AnswerError, SummaryError
+from fedcof.errors import AnswerError, SecureError, SummaryError
 from fedcof.federation.skew import version_fault
 
 DESCRIBE = "describe"
@@ -200,7 +200,7 @@ def fault_record(error: BaseException) -> dict[str, Any]:
 
 def code_of(error: BaseException) -> str:
     """Return what the server may know of an error: a code and the name of its class, no text."""
-    code = error.code if isinstance(error, SummaryError) else "raised"
+    code = error.code if isinstance(error, SummaryError | SecureError) else "raised"
     return checked_code(f"{code}:{type(error).__name__}")
 
 

@@ -14,6 +14,38 @@ from fedcof.files import write_atomically
 
 
 @dataclass
+class SumReport:
+    """What became of the clients in one attempt at a sum.
+
+    Attributes
+    ----------
+    number, attempt : int
+        Which sum of the run it is, from 1, and which attempt.
+    asked : int
+        How many clients were called.
+    answered : dict of str to int
+        How many took each step.
+    dropped : dict of str to str
+        Those who dropped out, with the step and the reason.
+    summed : list of str
+        Over whom the sum is; empty where the attempt failed.
+    failed : str
+        Why there is no sum.
+    wire_bytes : int
+        The bytes of questions and answers.
+    """
+
+    number: int
+    attempt: int
+    asked: int = 0
+    answered: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    summed: list[str] = field(default_factory=list)
+    failed: str = ""
+    wire_bytes: int = 0
+
+
+@dataclass
 class CollectionReport:
     """What became of every client that was asked.
 
@@ -57,6 +89,8 @@ class CollectionReport:
         SuperNodes at fault, with the last reason.
     unnamed : set of int
         Those of them that named no clients, such as where their data cannot be read.
+    sums : list of SumReport
+        Every attempt at a sum, where the server is told sums alone.
     wire_bytes : int
         What the summaries took on the wire, without Flower's envelope of about 0.5 kB a message.
     """
@@ -79,6 +113,7 @@ class CollectionReport:
     claimed: dict[str, str] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
     unnamed: set[int] = field(default_factory=set)
+    sums: list[SumReport] = field(default_factory=list)
     wire_bytes: int = 0
 
     @property
@@ -141,17 +176,23 @@ class CollectionReport:
 
     def save(self, path: Path) -> None:
         """Write the report as JSON, the clients in the order of their ids."""
-        content = json.dumps(vars(self), default=sorted, indent=2, sort_keys=True)
+        content = json.dumps(vars(self), default=_as_json, indent=2, sort_keys=True)
         write_atomically(path, f"{content}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> CollectionReport:
         """Read what `save` wrote."""
-        report = cls(**json.loads(path.read_text(encoding="utf-8")))
+        known = json.loads(path.read_text(encoding="utf-8"))
+        known["sums"] = [SumReport(**one) for one in known["sums"]]
+        report = cls(**known)
         for name, default in vars(cls()).items():
             setattr(report, name, type(default)(getattr(report, name)))
         report.nodes = {int(node_id): reason for node_id, reason in report.nodes.items()}
         return report
+
+
+def _as_json(value: Any) -> Any:
+    return vars(value) if isinstance(value, SumReport) else sorted(value)
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from fedcof.client import Sender
 from fedcof.data.reading import Reading
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
+from fedcof.federation.secure.plan import SecurePlan
 from fedcof.federation.serving import OWN_DEFAULT, TEXTS, Settings
 from fedcof.federation.watching import Watching
 from fedcof.methods import METHODS
@@ -40,7 +41,7 @@ def known_keys() -> dict[str, Any]:
             known[name] = default if known.get(name, default) == default else OWN_DEFAULT
     known |= TEXTS
     cls: type
-    for cls in (Sender, Reading, Plan, Settings, Watching):
+    for cls in (Sender, Reading, Plan, SecurePlan, Settings, Watching):
         known |= {name: declared.default for name, declared in settings_of(cls).items()}
     for cls in (TrainingSettings, AppTraining):
         known |= {f"train_{name}": declared.default for name, declared in settings_of(cls).items()}

@@ -25,6 +25,7 @@ from fedcof.federation.ownership import fingerprint
 from fedcof.federation.readiness import dry_run
 from fedcof.federation.records import Record
 from fedcof.federation.run_config import check_keys
+from fedcof.federation.secure.serving import serve_securely
 from fedcof.federation.serving import HEAD, REPORT, TEXTS, Settings, naming_run_folder, serve
 from fedcof.federation.sources import load_clients
 from fedcof.federation.status import STATUS
@@ -100,7 +101,8 @@ def run(grid: FlowerGrid, context: Context, settings: Settings, watch: Watch) ->
 
         training = Training.from_run_config(config, settings, test)
     trainers = 0 if training is None else settings.plan.min_clients
-    head, report, nodes = serve(grid, settings, watch=watch, online=trainers)
+    run_federation = serve_securely if settings.secure.secure else serve
+    head, report, nodes = run_federation(grid, settings, watch=watch, online=trainers)
     watch.tell(
         f"{len(head.classes)} classes, dim {head.dim}: {settings.run_folder / HEAD}",
         event="head",

@@ -28,6 +28,8 @@ from fedcof.federation.delivering import SUFFIX, deliver
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
+from fedcof.federation.secure.kept import KeptSums
+from fedcof.federation.secure.plan import SecurePlan
 from fedcof.federation.store import SummaryGoneError, SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.files import file_names
@@ -78,6 +80,8 @@ class Settings:
         The classes; a summary with another one is refused. Empty: any is welcome.
     min_clients_per_class, site_heads
         As their declarations say.
+    secure : SecurePlan
+        Whether the server is told sums alone, and what all must know for it.
     depends_on : mapping, default {}
         What else the summaries depend on, kept beside them so that a run folder is not used for
         other data.
@@ -93,6 +97,7 @@ class Settings:
     site_heads: bool = setting(
         False, "Whether every site gets a head of its own, with its own means and priors."
     )
+    secure: SecurePlan = field(default_factory=SecurePlan)
     depends_on: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,6 +143,7 @@ class Settings:
             run_folder=Path(texts["run-folder"]).absolute(),
             plan=read_settings(Plan, config),
             classes=parse_classes(texts["classes"]),
+            secure=read_settings(SecurePlan, config),
         )
 
     @property
@@ -146,6 +152,7 @@ class Settings:
         return {
             **self.job.sender.settings(),
             "backbone": self.job.backbone,
+            **({"secure": True} if self.secure.secure else {}),
             **self.depends_on,
         }
 
@@ -158,6 +165,7 @@ class Settings:
             "classes": self.classes,
             "min_clients_per_class": self.min_clients_per_class,
             "site_heads": self.site_heads,
+            "secure": asdict(self.secure),
         }
 
     @classmethod
@@ -182,6 +190,7 @@ class Settings:
             classes=tuple(kept["classes"]),
             min_clients_per_class=kept["min_clients_per_class"],
             site_heads=kept["site_heads"],
+            secure=SecurePlan(**kept["secure"]),
         )
 
 
@@ -339,9 +348,14 @@ def withdraw(
     Raises
     ------
     RunFolderError
-        If another process is in the way of erasing.
+        If another process is in the way of erasing, or the client is in a sum.
     """
     folder = settings.run_folder
+    if settings.secure.secure and KeptSums(folder).read(0):
+        raise RunFolderError(
+            f"{folder} has sums over its clients, and what one added cannot be taken out of a sum: "
+            "run again with another run folder, without the client"
+        )
     (folder / HEAD).unlink(missing_ok=True)
     shutil.rmtree(folder / SITE_HEADS, ignore_errors=True)
     store.withdraw(client_ids)

@@ -19,6 +19,8 @@ from fedcof.data import Partition
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
+from fedcof.federation.secure.plan import SecurePlan
+from fedcof.federation.secure.serving import serve_securely
 from fedcof.federation.serving import Settings, serve
 from fedcof.files import owner_only
 from fedcof.heads import Head
@@ -36,6 +38,7 @@ def simulate(
     *,
     nodes: int | None = None,
     plan: Mapping[str, Any] | None = None,
+    secure: Mapping[str, Any] | None = None,
     depends_on: Mapping[str, Any] | None = None,
     origin: Mapping[str, str] | None = None,
     advance: Callable[[int], None] = lambda steps: None,
@@ -59,6 +62,9 @@ def simulate(
         Number of SuperNodes, over which the clients are spread. Default: one a client.
     plan : mapping, optional
         Settings of `Plan` by name. Unless it says otherwise, every client has to answer.
+    secure : mapping, optional
+        Settings of `SecurePlan` by name. In a simulation they protect nobody, since all is on one
+        machine; the messages and the head are those of a deployment.
     depends_on : mapping, optional
         What the data is, so that the run folder is not used for other data.
     origin : mapping of str to str, optional
@@ -84,6 +90,8 @@ def simulate(
             job=Job(sender, data=folder, origin=origin or {}),
             run_folder=run_folder,
             plan=Plan(**{"min_clients": clients, **(plan or {})}),
+            classes=tuple(np.unique(labels).tolist()) if secure else (),
+            secure=SecurePlan(**(secure or {})),
             depends_on=depends_on or {},
         )
         return run(settings, min(nodes or clients, clients), advance)
@@ -125,7 +133,8 @@ def run(
 
         @server_app.main()
         def main(grid: Grid, context: Context) -> None:
-            head, report, _ = serve(
+            run_federation = serve_securely if settings.secure.secure else serve
+            head, report, _ = run_federation(
                 FlowerGrid(grid), settings, advance=advance, sleep=sleep, pause=0.05
             )
             outcome.append((head, report))

@@ -1,0 +1,65 @@
+"""What a client adds to a sum, checked before anything is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedcof.errors import SummaryError
+from fedcof.federation.records import Job
+from fedcof.federation.secure.statistic import Statistic
+from fedcof.federation.sources import Clients, extract
+from fedcof.methods import client_rng
+from fedcof.privacy.secure.ring import Vector
+
+
+def addends(
+    job: Job, statistic: Statistic, clients: Clients, client_id: str
+) -> tuple[Vector, int, Mapping[str, str]]:
+    """Return a client's numbers as integers, the length of its features and what made them.
+
+    Where the statistic does not say the length of a feature yet, it is that of the client's.
+
+    Raises
+    ------
+    SummaryError
+        If the data is not well-formed, a number is out of range, or a class is not on the list.
+    """
+    sender = job.sender
+    features, labels, origin = extract(*clients[client_id], job.backbone)
+    array, coded, made_by = sender.prepared(
+        features, labels, client_id=client_id, origin=origin or job.origin
+    )
+    _check_range(statistic, np.asarray(array, np.float64))
+    dim = array.shape[1]
+    agreed = replace(statistic, dim=statistic.dim or dim)
+    sums = agreed.sums(sender.method)
+    rng = client_rng(sender.seed, client_id)
+    summary = sums.summarize(array, coded, client_id=client_id, rng=rng)
+    for step in sender.steps:
+        left = step(summary, rng)
+        if left is None:
+            raise SummaryError("withheld", "a step leaves nothing of this client's summary")
+        summary = left
+    arrays = sums.of_summary(agreed.phase, summary, agreed.totals)
+    return agreed.layout(sender.method).encode(arrays), dim, made_by
+
+
+def _check_range(statistic: Statistic, features: Any) -> None:
+    """Check that features are within the bounds that all agreed on."""
+    longest = float(np.sqrt(np.einsum("nd,nd->n", features, features).max(initial=0.0)))
+    if longest > statistic.radius:
+        raise SummaryError(
+            "range",
+            f"a feature has the norm {longest:.4g}, the run sums those up to "
+            f"{statistic.radius:g} (radius); nothing is clipped, so nothing is sent",
+        )
+    if len(features) > statistic.samples:
+        raise SummaryError(
+            "samples",
+            f"{len(features):,} samples, the run sums up to {statistic.samples:,} of a client "
+            "(max-samples)",
+        )
