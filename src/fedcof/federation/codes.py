@@ -129,6 +129,10 @@ CODES = {
     "penalties": Code(
         "penalties that the method does not have", "install the same version of fedcof at both"
     ),
+    "privacy": Code(
+        "a sum with too few clients, or too few samples, for its noise",
+        "wait for more clients, or take a larger `epsilon`",
+    ),
     "products": Code(
         "sketches of another random matrix than the server's",
         "solve with the `matrix-seed` with which they were made",
