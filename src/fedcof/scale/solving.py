@@ -131,18 +131,19 @@ class Tally:
         """Count some summaries, or some `Rows`, which show less."""
         clients = sum(len(part.client_ids) for part in parts)
         samples = sum(int(part.counts.sum()) for part in parts)
-        if not isinstance(parts[0], Summary):
+        summaries = [part for part in parts if isinstance(part, Summary)]
+        if not summaries:
             return cls(clients, samples)
-        traits = _traits(parts[0])
+        traits = _traits(summaries[0])
         origins: dict[tuple[tuple[str, str], ...], str] = {}
-        for part in parts:
+        for part in summaries:
             _check_alike(traits, _traits(part), part.client_ids[0])
             origins.setdefault(tuple(part.made_by.items()), part.client_ids[0])
         return cls(
             clients,
             samples,
-            sum(part.formula_bytes for part in parts),
-            method.sent_settings(parts),
+            sum(part.formula_bytes for part in summaries),
+            method.sent_settings(summaries),
             traits,
             origins,
         )

@@ -236,6 +236,23 @@ class Summary(ABC):
             )
         return [(self.client_ids[0], slice(0, len(self.classes)))]
 
+    def apart(self) -> list[Self]:
+        """Return the summaries of the clients behind this one.
+
+        Raises
+        ------
+        SummaryError
+            If rows of several clients were merged.
+        """
+        self.rows_by_client()
+        return [self]
+
+    def to_arrow(self, coding: str = Float32.name) -> Any:
+        """Return the summary as a `pyarrow.Table`, a row a mean; see `fedcof.summaries.arrow`."""
+        from fedcof.summaries.arrow import to_arrow  # which knows all of this module
+
+        return to_arrow([self], coding)
+
     @property
     def axis_lengths(self) -> dict[str, int]:
         """The length of every axis that is equally long at all clients."""
@@ -404,7 +421,7 @@ class Summary(ABC):
             If there is no such coding or array.
         """
         packed: dict[str, NDArray[Any]] = dict(self._owners() if len(self.client_ids) > 1 else {})
-        for name, chosen in self._codings(coding).items():
+        for name, chosen in self.codings_of(coding).items():
             try:
                 parts = CODINGS[chosen].encode(getattr(self, name), centred=name in self.centred)
             except OverflowError as error:
@@ -452,7 +469,7 @@ class Summary(ABC):
         shapes = {name: tuple(known[axis] for axis in axes) for name, axes in cls.axes.items()}
         packed = {
             name + suffix: part
-            for name, chosen in cls._codings(coding).items()
+            for name, chosen in cls.codings_of(coding).items()
             for suffix, part in CODINGS[chosen]
             .layout(shapes[name], centred=name in cls.centred)
             .items()
@@ -463,7 +480,7 @@ class Summary(ABC):
         return formula_bytes, encoded_size(*envelope.pack(packed, classes, counts))
 
     @classmethod
-    def _codings(cls, text: str) -> dict[str, str]:
+    def codings_of(cls, text: str) -> dict[str, str]:
         """Return the coding of every array, as a text asks for it."""
         chosen = parse_codings(text, cls.axes)
         if text in chosen.values() and not CODINGS[text].keeps_small_eigenvalues:
@@ -536,10 +553,8 @@ def from_bytes(data: bytes) -> Summary:
         raise SummaryError("corrupt", f"not a whole summary: {error}; send it again") from None
     if schema != SCHEMA:
         raise SummaryError("schema", f"the summary has schema {schema}, this fedcof reads {SCHEMA}")
-    if not _KINDS.knows(kind):
-        raise SummaryError("kind", f"unknown kind of summary {kind!r}; known are {sorted(_KINDS)}")
     try:
-        codings = _KINDS[kind]._codings(coding)
+        codings = kind_of(kind).codings_of(coding)
     except ValueError as error:
         raise SummaryError("coding", f"unknown coding {coding!r}: {error}") from None
     statistics = {}
@@ -566,6 +581,19 @@ def _decode(name: str, parts: Mapping[str, NDArray[Any]], coding: Coding) -> NDA
         return coding.decode({key.removeprefix(name): part for key, part in parts.items()})
     except SummaryError as error:
         raise SummaryError(error.code, f"{name} {error.message}") from None
+
+
+def kind_of(name: str) -> type[Summary]:
+    """Return the class of a kind of summary.
+
+    Raises
+    ------
+    SummaryError
+        If there is none of this name.
+    """
+    if not _KINDS.knows(name):
+        raise SummaryError("kind", f"unknown kind of summary {name!r}; known are {sorted(_KINDS)}")
+    return _KINDS[name]
 
 
 def load(path: str | Path) -> Summary:

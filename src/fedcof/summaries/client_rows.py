@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -35,6 +35,29 @@ class ClientRows(Summary):
             (client_id, slice(start, stop))
             for client_id, start, stop in zip(self.client_ids, [0, *stops[:-1]], stops, strict=True)
         ]
+
+    def apart(self) -> list[Self]:
+        """Return the summaries of the clients behind this one."""
+        if len(self.client_ids) == 1:
+            return [self]
+        return [
+            type(self)(
+                client_ids=(client_id,),
+                origin=self.origin,
+                **{name: getattr(self, name)[rows] for name in self._row_fields()},
+                **others,
+            )
+            for (client_id, rows), others in zip(
+                self.rows_by_client(), self._others_apart(), strict=True
+            )
+        ]
+
+    def _row_fields(self) -> list[str]:
+        return ["classes", "counts", *self._by_row()]
+
+    def _others_apart(self) -> Iterable[dict[str, Any]]:
+        """Return the fields of every client that have no row a class."""
+        return [{}] * len(self.client_ids)
 
     def _without(self, client_id: str) -> Self:
         return type(self)(**self._rows_without(client_id))

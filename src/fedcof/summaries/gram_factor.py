@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -120,6 +120,9 @@ class GramFactor(ClientRows):
                 sums=self.sums[rows],
                 gram=triangle.T @ triangle,
             )
+
+    def _others_apart(self) -> Iterable[dict[str, Any]]:
+        return [{"factors": numbers} for _, numbers in self._factors()]
 
     def _factors(self) -> Iterator[tuple[str, NDArray[np.floating[Any]]]]:
         """Yield the numbers of every client's factor with its id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -156,6 +156,9 @@ class ScatterSketch(ClientRows):
             trace=self.trace[left],
             rank_per_client=self.rank_per_client[left],
         )
+
+    def _others_apart(self) -> Iterable[dict[str, Any]]:
+        return [{"vectors": vectors, "trace": trace} for _, vectors, trace in self._sketches()]
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:

@@ -1,0 +1,476 @@
+"""A data set of summaries: Parquet files, files of single summaries, and folders of both.
+
+What the files say of themselves is read first, and a file that cannot be read or does not go with
+most of the others is set aside. The rest makes fragments of a bounded size, cut by what the files
+say alone, so that they are the same on every machine. A row group is read as a whole: it must fit
+into memory.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedcof.errors import SummaryError, reason_of
+from fedcof.scale.batches import numbers_of
+from fedcof.scale.solving import BATCH_BYTES, Aside, Fragment, Read
+from fedcof.summaries import Summary, from_bytes
+from fedcof.summaries.arrow import COUNTED, Layout, Table, import_arrow
+from fedcof.summaries.base import TRANSFORM
+from fedcof.transforms import NO_TRANSFORM
+
+SUMMARY, PARQUET = ".summary", ".parquet"
+"""The suffixes of what is read of a folder."""
+
+_ENDS = 1 << 16
+"""Bytes of both ends of a file by which copies are told."""
+
+_ROW = 64
+"""Bytes that a row takes beside its statistic."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a file looks like from outside, so that a change while it is read is seen."""
+
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Return that of a file."""
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns)
+
+
+class Piece(Protocol):
+    """What is read at once: a row group, or a file of a summary."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def place(self) -> str:
+        """The file, and the row group."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes in memory."""
+
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+        """As `Fragment.read`."""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a Parquet file."""
+
+    path: Path
+    index: int
+    rows: int
+    size: int
+    layout: Layout
+    stamp: Stamp
+
+    @property
+    def place(self) -> str:
+        """The file, and the row group."""
+        return f"{self.path}, row group {self.index}"
+
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+        """Read and check all of it; if that fails, client by client."""
+        check_unchanged(self.path, self.stamp)
+        if not counts_alone:
+            try:
+                whole = self._table([*COUNTED, *self.layout.summary_type.axes], left_out)
+                if not whole.broken():
+                    return Read(whole.summaries() if len(whole) else [])
+            except (SummaryError, OSError, ValueError):
+                pass  # what it is, is found below
+        try:
+            counted = self._table(COUNTED, left_out)
+            broken = counted.broken()
+        except (SummaryError, OSError, ValueError) as error:
+            return Read([], [Aside(self.place, reason_of(error))])
+        aside = [Aside(self.place, str(error), error.client_id) for error in broken.values()]
+        counted = counted.without(broken)
+        if counts_alone:
+            return Read([counted.rows()] if len(counted) else [], aside)
+        parts: list[Summary] = []
+        try:
+            gone = left_out | {one.client_id for one in aside}
+            whole = self._table([*COUNTED, *self.layout.summary_type.axes], gone)
+        except (OSError, ValueError) as error:  # the bytes of the statistic are damaged
+            aside += [Aside(self.place, reason_of(error), name) for name in counted.client_ids]
+            return Read([], aside)
+        for name, found in whole.each():
+            if isinstance(found, SummaryError):
+                aside.append(Aside(self.place, str(found), name))
+            else:
+                parts.append(found)
+        return Read(parts, aside)
+
+    def _table(self, columns: Collection[str], left_out: frozenset[str]) -> Table:
+        fragment = _parquet().make_fragment(str(self.path), _filesystem(), row_groups=[self.index])
+        table = fragment.to_table(columns=list(columns), use_threads=False)
+        return Table(self.layout, table, left_out)
+
+
+@dataclass(frozen=True)
+class SummaryFile:
+    """A file of a summary, as `fedcof.Summary.save` writes it."""
+
+    path: Path
+    size: int
+    stamp: Stamp
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+        """Read and check it."""
+        check_unchanged(self.path, self.stamp)
+        try:
+            summary = from_bytes(self.path.read_bytes())
+        except (SummaryError, OSError) as error:
+            return Read([], [Aside(self.place, reason_of(error))])
+        return Read([summary] if left_out.isdisjoint(summary.client_ids) else [])
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Row groups and files that are read together, as a `Fragment`."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all."""
+        return sum(piece.size for piece in self.pieces)
+
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+        """Read one after the other."""
+        read = [p.read(counts_alone=counts_alone, left_out=left_out) for p in self.pieces]
+        return Read(
+            [part for one in read for part in one.parts],
+            [aside for one in read for aside in one.set_aside],
+        )
+
+    def places(self, client_id: str) -> list[str]:
+        """Return the row groups and files in which a client stands."""
+        return [
+            piece.place
+            for piece in self.pieces
+            for part in piece.read(counts_alone=True, left_out=frozenset()).parts
+            for name in part.client_ids
+            if name == client_id
+        ]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a data set, by what it says of itself.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
+        That of its summaries.
+    shape : str
+        The lengths and the type of the labels, for people.
+    made_by : tuple of (str, str)
+        What made the features.
+    rows : int
+    pieces : tuple of Piece
+    """
+
+    path: Path
+    kind: str
+    shape: str
+    made_by: tuple[tuple[str, str], ...]
+    rows: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """The files that go together, and those that are set aside.
+
+    Parameters
+    ----------
+    files : list of File
+        In the order of their paths.
+    set_aside : list of Aside
+    """
+
+    files: list[File]
+    set_aside: list[Aside] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all summaries in memory."""
+        return sum(piece.size for file in self.files for piece in file.pieces)
+
+    @property
+    def rows(self) -> int:
+        """The rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    def fragments(self, most: int = BATCH_BYTES) -> list[Fragment]:
+        """Return what is read together: pieces one after the other, up to a size."""
+        found: list[Fragment] = []
+        together: list[Piece] = []
+        size = 0
+        for piece in (piece for file in self.files for piece in file.pieces):
+            if together and size + piece.size > most:
+                found.append(Pieces(tuple(together)))
+                together, size = [], 0
+            together.append(piece)
+            size += piece.size
+        if together:
+            found.append(Pieces(tuple(together)))
+        return found
+
+    @classmethod
+    def open(
+        cls,
+        sources: Iterable[Path],
+        kind: type[Summary] | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> DataSet:
+        """Look at files and folders.
+
+        Parameters
+        ----------
+        sources : iterable of Path
+            Files, or folders with files whose names end in ``.summary`` or ``.parquet``. Names that
+            begin with a dot or an underscore are passed over.
+        kind : type of Summary, optional
+            What a method takes; files of another kind are set aside.
+        advance : callable, optional
+            Called with 1 for every file.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file, or no summary in a folder.
+        SummaryError
+            If no majority of the rows goes together.
+        """
+        files: list[File] = []
+        set_aside: list[Aside] = []
+        alike: dict[tuple[int, bytes, bytes], Path] = {}
+        for path in paths_of(sources):
+            if advance is not None:
+                advance(1)
+            try:
+                file = look_at(path)
+            except (SummaryError, OSError, ValueError) as error:
+                set_aside.append(Aside(str(path), reason_of(error).removeprefix(f"{path}: ")))
+                continue
+            if kind is not None and file.kind != kind.kind:
+                reason = (
+                    f"a summary of kind {file.kind!r}, but the method takes {kind.kind!r}: give "
+                    "the --method that the sites had"
+                )
+                set_aside.append(Aside(str(path), reason))
+                continue
+            first = alike.setdefault(_ends_of(path), path)
+            if first != path and filecmp.cmp(first, path, shallow=False):
+                set_aside.append(Aside(str(path), f"the same summary as {first}"))
+            else:
+                files.append(file)
+        return cls(*_without_misfits(files, set_aside))
+
+
+def paths_of(sources: Iterable[Path]) -> list[Path]:
+    """Return the files that are named, and those of summaries in the folders that are named.
+
+    In the order of their paths, each once.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or no summary in a folder.
+    """
+    found: dict[Path, Path] = {}
+    for source in sources:
+        if not source.exists():
+            raise FileNotFoundError(f"there is no file or folder {source}")
+        paths = sorted(_files_in(source)) if source.is_dir() else [source]
+        if not paths:
+            raise FileNotFoundError(
+                f"no file in the folder {source} ends in {SUMMARY} or {PARQUET}; `fedcof "
+                "summarize` writes them"
+            )
+        for path in paths:
+            found.setdefault(path.resolve(), path)
+    return sorted(found.values())
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.suffix in (SUMMARY, PARQUET) and not path.name.startswith((".", "_")):
+            yield path
+
+
+def look_at(path: Path) -> File:
+    """Return what a file says of itself.
+
+    Raises
+    ------
+    SummaryError, OSError, ValueError
+        If it holds no summaries, or is damaged.
+    """
+    stamp = Stamp.of(path)
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic == b"PAR1" or path.suffix == PARQUET:
+        return _look_at_parquet(path, stamp)
+    summary = from_bytes(path.read_bytes())
+    size = 4 * numbers_of(summary) + _ROW * len(summary.classes)
+    return File(
+        path,
+        summary.kind,
+        _shape_of(summary.axis_lengths | {"dim": summary.dim}, summary.classes.dtype.kind == "U"),
+        tuple(sorted(summary.made_by.items())),
+        len(summary.classes),
+        (SummaryFile(path, size, stamp),),
+    )
+
+
+def _look_at_parquet(path: Path, stamp: Stamp) -> File:
+    pa = import_arrow()
+    if stamp.size == 0:
+        raise SummaryError("corrupt", "the file is empty")
+    fragment = _parquet().make_fragment(str(path), _filesystem())
+    schema, metadata = fragment.physical_schema, fragment.metadata
+    layout = Layout.of_schema(schema)
+    labels = schema.field("class").type
+    if pa.types.is_dictionary(labels):
+        labels = labels.value_type
+    decoded = 4 * sum(
+        _numbers(layout, name)
+        for name, axes in layout.summary_type.axes.items()
+        if axes[0] == "rows"
+    )
+    pieces = []
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        if group.num_rows:
+            size = max(group.num_rows * (decoded + _ROW), group.total_byte_size)
+            pieces.append(RowGroup(path, index, group.num_rows, size, layout, stamp))
+    if not pieces:
+        raise SummaryError("empty", "the file holds no row")
+    return File(
+        path,
+        layout.kind,
+        _shape_of(layout.lengths, not pa.types.is_integer(labels)),
+        tuple(sorted({TRANSFORM: str(NO_TRANSFORM), **layout.origin}.items())),
+        metadata.num_rows,
+        tuple(pieces),
+    )
+
+
+def _numbers(layout: Layout, name: str) -> int:
+    numbers = 1
+    for length in layout.shape(name, 1):
+        numbers *= max(length, 1)
+    return numbers
+
+
+def _shape_of(lengths: dict[str, int] | Any, are_names: bool) -> str:
+    others = sorted(item for item in lengths.items() if item[0] != "dim")
+    axes = "".join(f", {axis} {length}" for axis, length in others)
+    kind = "names" if are_names else "numbers"
+    return f"features of length {lengths['dim']} and {kind} for labels{axes}"
+
+
+def _ends_of(path: Path) -> tuple[int, bytes, bytes]:
+    """Return the size of a file, its beginning and its end, in which two of them differ."""
+    with path.open("rb") as file:
+        size, first = path.stat().st_size, file.read(_ENDS)
+        file.seek(max(0, size - _ENDS))
+        return size, hashlib.sha256(first).digest(), hashlib.sha256(file.read(_ENDS)).digest()
+
+
+def _without_misfits(files: list[File], set_aside: list[Aside]) -> tuple[list[File], list[Aside]]:
+    """Set files aside that do not go with most rows: whoever comes first, most of them rule."""
+    kept, misfit = files, list[Aside]()
+    names = sorted({name for file in files for name, _ in file.made_by})
+    traits: list[Callable[[File], str]] = [lambda file: file.kind, lambda file: file.shape]
+    traits += [
+        lambda file, name=name: (
+            f"{name} {dict(file.made_by)[name]}"  # type: ignore[misc]
+            if name in dict(file.made_by)
+            else ""
+        )
+        for name in names
+    ]
+    for describe in traits:
+        rows: Counter[str] = Counter()
+        for file in kept:
+            rows[describe(file)] += file.rows
+        del rows[""]
+        if len(rows) < 2:
+            continue
+        (usual, most), *_ = rows.most_common(1)
+        if 2 * most <= sum(rows.values()):
+            raise SummaryError(
+                "kind",
+                f"no head is made: {' and '.join(sorted(rows)[:3])} are here. No majority of the "
+                "files goes together, so which of them are wrong cannot be told: give only those "
+                "that do",
+            )
+        for file in kept:
+            if (text := describe(file)) not in ("", usual):
+                reason = f"{text}; {most} of {sum(rows.values())} rows have {usual}"
+                misfit.append(Aside(str(file.path), reason))
+        kept = [file for file in kept if describe(file) in ("", usual)]
+    return kept, [*set_aside, *misfit]
+
+
+def check_unchanged(path: Path, stamp: Stamp) -> None:
+    """Check that a file is the one that was looked at.
+
+    Raises
+    ------
+    SummaryError
+        If it was changed or is gone, so that two passes may not see the same.
+    """
+    try:
+        same = Stamp.of(path) == stamp
+    except OSError:
+        same = False
+    if not same:
+        raise SummaryError(
+            "changed", f"{path} was changed while it was read: solve again once nobody writes it"
+        )
+
+
+@lru_cache(maxsize=1)
+def _parquet() -> Any:
+    import_arrow()
+    from pyarrow import dataset
+
+    return dataset.ParquetFileFormat()
+
+
+@lru_cache(maxsize=1)
+def _filesystem() -> Any:
+    import_arrow()
+    from pyarrow import fs
+
+    return fs.LocalFileSystem()
+
+
+__all__ = ["DataSet", "File", "Pieces", "RowGroup", "Stamp", "SummaryFile", "paths_of"]

@@ -1,0 +1,144 @@
+"""Summaries into a data set: each call adds one Parquet file, which is there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedcof.codings import Float32
+from fedcof.errors import SummaryError
+from fedcof.scale.batches import numbers_of
+from fedcof.scale.dataset import PARQUET, DataSet
+from fedcof.summaries import Summary
+from fedcof.summaries.arrow import import_arrow, to_arrow
+
+ROW_GROUP_BYTES = 16 << 20
+"""Bytes of numbers in a row group, as decoded; see `fedcof.scale.solving.BATCH_BYTES`."""
+
+
+def append(
+    folder: Path,
+    summaries: Iterable[Summary],
+    *,
+    coding: str = Float32.name,
+    advance: Callable[[int], object] | None = None,
+) -> Path | None:
+    """Add summaries to a data set, as one more file.
+
+    The file gets its name once it is whole, so a process that is killed leaves the data set as it
+    was, and whoever reads it meanwhile sees the file or does not. The name comes from the clients.
+
+    Parameters
+    ----------
+    folder : Path
+        The data set; made where there is none.
+    summaries : iterable of Summary
+        Of one kind; they need not fit into memory together.
+    coding : str, default "float32"
+        How the numbers stand there.
+    advance : callable, optional
+        Called with the number of clients that were written.
+
+    Returns
+    -------
+    Path or None
+        The file; None where there is no summary, so that there is no file.
+
+    Raises
+    ------
+    SummaryError
+        If a client is in the data set already, or two summaries do not fit together; nothing is
+        added then.
+    """
+    import_arrow()
+    from pyarrow import parquet
+
+    if folder.exists() and not folder.is_dir():
+        raise SummaryError(
+            "file", f"{folder} is a file: what is added is a file of its own, so give a folder"
+        )
+    known = clients_in(folder) if folder.exists() else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".part-{secrets.token_hex(8)}"
+    digest, writer = hashlib.sha256(), None
+    try:
+        for batch in _batches(summaries):
+            table = to_arrow(batch, coding)
+            names = table.column("client").unique().to_pylist()
+            for name in names:
+                _check_new(name, known)
+                known[name] = "what is added"
+                digest.update(name.encode(errors="surrogatepass") + b"\0")
+            if writer is None:
+                writer = parquet.ParquetWriter(temporary, table.schema, **options_of(table))
+            elif not table.schema.equals(writer.schema, check_metadata=True):
+                raise SummaryError(
+                    "schema",
+                    "has another kind, length, origin or type of labels than those before; add it "
+                    "apart",
+                    client_id=names[0],
+                )
+            writer.write_table(table, row_group_size=len(table))
+            if advance is not None:
+                advance(len(names))
+        if writer is None:
+            return None
+        writer.close()
+        path = folder / f"part-{digest.hexdigest()[:16]}{PARQUET}"
+        temporary.replace(path)
+        return path
+    finally:
+        if writer is not None:
+            writer.close()
+        temporary.unlink(missing_ok=True)
+
+
+def _check_new(name: str, known: Mapping[str, str]) -> None:
+    if name in known:
+        raise SummaryError(
+            "duplicate-client",
+            f"is in {known[name]} already; a client counts once: take it out there, or let the "
+            "sites have different names (--client-id)",
+            client_id=name,
+        )
+
+
+def options_of(table: Any) -> dict[str, Any]:
+    """Return how a table is written: names and classes short, statistics as they are.
+
+    Their bytes do not compress, and a dictionary or the least and largest of them tell nothing.
+    """
+    short = ["client", "class", "count", "n"]
+    compression = {name: "zstd" if name in short else "none" for name in table.column_names}
+    return {"compression": compression, "use_dictionary": short, "write_statistics": ["class"]}
+
+
+def clients_in(folder: Path) -> dict[str, str]:
+    """Return the clients of a data set, each with where it stands."""
+    try:
+        found = DataSet.open([folder])
+    except FileNotFoundError:
+        return {}
+    return {
+        name: piece.place
+        for file in found.files
+        for piece in file.pieces
+        for part in piece.read(counts_alone=True, left_out=frozenset()).parts
+        for name in part.client_ids
+    }
+
+
+def _batches(summaries: Iterable[Summary]) -> Iterator[list[Summary]]:
+    batch: list[Summary] = []
+    size = 0
+    for part in summaries:
+        batch.append(part)
+        size += 4 * numbers_of(part)
+        if size >= ROW_GROUP_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,496 @@
+"""Summaries as a table of Arrow, and so as Parquet files: a row a mean, or whatever has a class.
+
+=========  ==========================================================================
+column     what it holds
+=========  ==========================================================================
+client     the client's id; its rows stand one after the other, in one row group
+class      the class of the row, an integer or a text
+count      the samples behind the row
+n          the samples behind all rows of the client, so that none of them can be lost
+an array   of the statistic, in the bytes of its coding. One with a row a class has a
+           value in every row; one a client has in the client's first row alone
+=========  ==========================================================================
+
+What all rows have in common is in the schema's metadata, as JSON under ``fedcof``: the kind and the
+schema of the summaries, the coding, the origin, and the lengths of the axes. Every row is coded for
+itself: the centre that some codings send beside the rows of a client is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcof.codings import CODINGS, Float32
+from fedcof.errors import SummaryError
+from fedcof.installation import install_line
+from fedcof.labels import as_labels
+from fedcof.summaries.base import (
+    SCHEMA,
+    Summary,
+    as_counts,
+    common_origin,
+    kind_of,
+    ordered,
+)
+from fedcof.summaries.client_rows import ClientRows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+KEY = b"fedcof"
+"""The key of the schema's metadata."""
+
+COUNTED = ("client", "class", "count", "n")
+"""The columns that every table has."""
+
+
+def import_arrow() -> Any:
+    """Return the package pyarrow.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed, with the command that installs it.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(f"pyarrow is not installed: {install_line('data')}") from None
+    return pyarrow
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfClients:
+    """Whose rows there are, of which class and how many samples: a table without its statistic.
+
+    Parameters
+    ----------
+    client_ids : tuple of str
+    rows_per_client : ndarray of int64, shape (clients,)
+    classes : ndarray of int64 or str, shape (rows,)
+    counts : ndarray of int64, shape (rows,)
+    """
+
+    client_ids: tuple[str, ...]
+    rows_per_client: NDArray[np.int64]
+    classes: NDArray[Any]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all rows of a table have in common.
+
+    Parameters
+    ----------
+    kind : str
+        That of the summaries.
+    coding : str
+        How their arrays stand there.
+    origin : mapping of str to str
+        What made the features.
+    lengths : mapping of str to int
+        The lengths of the axes that are the same at all clients.
+    """
+
+    kind: str
+    coding: str
+    origin: Mapping[str, str]
+    lengths: Mapping[str, int]
+
+    @classmethod
+    def of_schema(cls, schema: pyarrow.Schema) -> Layout:
+        """Read the metadata of a table and check its columns.
+
+        Raises
+        ------
+        SummaryError
+            If it is not a table of summaries that is read here.
+        """
+        try:
+            known = json.loads((schema.metadata or {})[KEY])
+            layout = cls(
+                str(known["kind"]),
+                str(known["coding"]),
+                {str(name): str(text) for name, text in known["origin"].items()},
+                {str(name): int(length) for name, length in known["lengths"].items()},
+            )
+            version = known["schema"]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise SummaryError(
+                "schema",
+                "it is no table of summaries: its schema has no metadata of fedcof; `fedcof "
+                "collect` and `fedcof summarize --append` write such tables",
+            ) from None
+        if version != SCHEMA:
+            raise SummaryError("schema", f"its summaries have schema {version}, read is {SCHEMA}")
+        layout.codings  # noqa: B018  # so that another kind or coding is told now
+        columns = [*COUNTED, *layout.summary_type.axes]
+        if missing := [name for name in columns if schema.get_field_index(name) < 0]:
+            raise SummaryError("schema", f"a table without the column {missing[0]!r}, or with two")
+        return layout
+
+    @property
+    def summary_type(self) -> type[Summary]:
+        """The class of the summaries."""
+        return kind_of(self.kind)
+
+    @property
+    def codings(self) -> dict[str, str]:
+        """The coding of every array."""
+        try:
+            return self.summary_type.codings_of(self.coding)
+        except ValueError as error:
+            raise SummaryError("coding", f"unknown coding {self.coding!r}: {error}") from None
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """Return what the schema of the table says."""
+        known = {**vars(self), "schema": SCHEMA}
+        return {KEY: json.dumps(known, sort_keys=True).encode()}
+
+    def width(self, name: str) -> int:
+        """Return the bytes of an array in a row."""
+        return row_bytes(self.codings[name], self.shape(name, rows=1))
+
+    def shape(self, name: str, rows: int) -> tuple[int, ...]:
+        """Return the shape of an array of so many rows of one client; -1 is its own."""
+        known = {**self.lengths, "rows": rows, "clients": 1}
+        return tuple(known.get(axis, -1) for axis in self.summary_type.axes[name])
+
+
+def row_bytes(coding: str, shape: tuple[int, ...]) -> int:
+    """Return the bytes of one row of an array of a shape, of which the first axis is the rows."""
+    (part,) = CODINGS[coding].layout((1, *shape[1:])).values()
+    return int(part.nbytes)
+
+
+def to_arrow(summaries: Iterable[Summary], coding: str = Float32.name) -> pyarrow.Table:
+    """Return summaries as a table of Arrow; see this module for its columns.
+
+    Parameters
+    ----------
+    summaries : iterable of Summary
+        Of one kind, which fit together. One of several clients is taken apart.
+    coding : str, default "float32"
+        As for `Summary.to_bytes`. What was decoded of a coding is coded again without a loss,
+        unless the rows of a client had a centre of their own.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    SummaryError
+        If the summaries do not fit together, a client has no name, a value is too large for the
+        coding, or a merged summary does not keep its clients apart.
+    """
+    pa = import_arrow()
+    given = list(summaries)
+    kind = type(given[0]) if given else Summary
+    parts = [own for part in ordered(given, kind) for own in part.apart()]
+    parts.sort(key=lambda part: part.client_ids)
+    if not parts[0].client_ids[0]:
+        raise SummaryError("client-ids", "a client without a name: in a table every one needs one")
+    first = parts[0]
+    layout = Layout(
+        first.kind, coding, common_origin(parts), {**first.axis_lengths, "dim": first.dim}
+    )
+    rows = np.array([len(part.classes) for part in parts])
+    classes = np.concatenate([part.classes for part in parts])
+    columns: dict[str, Any] = {
+        "client": pa.array([part.client_ids[0] for part in parts]).take(
+            pa.array(np.repeat(np.arange(len(parts)), rows))
+        ),
+        "class": pa.array(classes if classes.dtype.kind != "U" else classes.tolist()),
+        "count": pa.array(np.concatenate([part.counts for part in parts])),
+        "n": pa.array(np.repeat([part.total for part in parts], rows)),
+    }
+    for name, axes in first.axes.items():
+        arrays = [getattr(part, name) for part in parts]
+        if axes[0] == "rows":
+            packed = _encoded(layout, name, np.concatenate(arrays), parts)
+            width = packed.nbytes // len(packed)
+            columns[name] = pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(width), len(packed), [None, pa.py_buffer(packed.tobytes())]
+            )
+        else:
+            values: list[bytes | None] = [None] * int(rows.sum())
+            for start, array, part in zip(np.cumsum(rows) - rows, arrays, parts, strict=True):
+                values[start] = _encoded(layout, name, array, [part]).tobytes()
+            columns[name] = pa.array(values, type=pa.binary())
+    return pa.table(columns).replace_schema_metadata(layout.metadata())
+
+
+def _encoded(
+    layout: Layout, name: str, array: NDArray[Any], parts: Sequence[Summary]
+) -> NDArray[Any]:
+    try:
+        (packed,) = CODINGS[layout.codings[name]].encode(array).values()
+    except OverflowError as error:
+        raise SummaryError(
+            "overflow",
+            f"{name} holds {error}; scale the features",
+            client_id=parts[0].client_ids[0] if len(parts) == 1 else "",
+        ) from None
+    return np.ascontiguousarray(packed)
+
+
+def from_arrow(table: pyarrow.Table) -> list[Summary]:
+    """Return the summaries of a table that `to_arrow` made, one a client.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    SummaryError
+        If the table is none of summaries, or one of them breaks a rule.
+    """
+    import_arrow()
+    layout = Layout.of_schema(table.schema)
+    rows = Table(layout, table)
+    return [own for part in rows.summaries() for own in part.apart()]
+
+
+class Table:
+    """The rows of some clients, which stand together there.
+
+    Parameters
+    ----------
+    layout : Layout
+    table : pyarrow.Table
+        With the columns `COUNTED`, and those of the statistic if it is asked for.
+    left_out : frozenset of str, default empty
+        Clients whose rows are passed over.
+
+    Raises
+    ------
+    SummaryError
+        If the rows of a client do not stand together or some are missing, a client has no name, or
+        a column is of another type than `to_arrow` gives it.
+    """
+
+    def __init__(
+        self, layout: Layout, table: pyarrow.Table, left_out: frozenset[str] = frozenset()
+    ) -> None:
+        self.layout = layout
+        table = table.combine_chunks()
+        names = _column(table, "client")
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(names.type):
+            names = names.cast(names.type.value_type)
+        if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+            raise SummaryError("schema", f"the column 'client' is {names.type}, expected texts")
+        coded = names.dictionary_encode()
+        known: list[str] = coded.dictionary.to_pylist()
+        index = coded.indices.to_numpy()
+        if gone := [place for place, name in enumerate(known) if name in left_out]:
+            kept = ~np.isin(index, gone)
+            table, index = table.filter(pa.array(kept)), index[kept]
+            table = table.combine_chunks()
+        self._table = table
+        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        self.client_ids = tuple(known[place] for place in index[starts].tolist())
+        if "" in self.client_ids:
+            raise SummaryError("client-ids", "a row whose client has no name")
+        if len(set(self.client_ids)) < len(starts):
+            twice = Counter(self.client_ids).most_common(1)[0][0]
+            raise SummaryError(
+                "duplicate-client", "its rows do not stand one after the other", client_id=twice
+            )
+        self._starts = np.append(starts, len(index))
+        self.rows_per_client = np.diff(self._starts)
+        self.counts = _integers(table, "count")
+        self.classes = _labels(table)
+
+    def __len__(self) -> int:
+        return len(self.client_ids)
+
+    def broken(self) -> dict[int, SummaryError]:
+        """Return the clients, by their place, of whom rows are missing or counts are none."""
+        found: dict[int, SummaryError] = {}
+        n, starts = _integers(self._table, "n"), self._starts[:-1]
+        if not len(starts):
+            return found
+        wrong = np.maximum.reduceat(n != np.repeat(n[starts], self.rows_per_client), starts)
+        sums = np.add.reduceat(self.counts.astype(np.float64), starts)
+        wrong |= sums != n[starts]
+        for place in np.flatnonzero(wrong).tolist():
+            found[place] = SummaryError(
+                "shape",
+                f"has {int(sums[place]):,} samples in its {self.rows_per_client[place]} rows, but "
+                f"n says {int(n[starts[place]]):,}; are all of its rows there?",
+                client_id=self.client_ids[place],
+            )
+        try:
+            as_counts(self.counts)
+        except SummaryError:
+            for place, rows in enumerate(self._slices()):
+                try:
+                    as_counts(self.counts[rows])
+                except SummaryError as error:
+                    name = self.client_ids[place]
+                    found[place] = SummaryError(error.code, error.message, client_id=name)
+        return found
+
+    def rows(self) -> RowsOfClients:
+        """Return whose rows these are, without the statistic."""
+        return RowsOfClients(self.client_ids, self.rows_per_client, self.classes, self.counts)
+
+    def without(self, places: Iterable[int]) -> Table:
+        """Return the rows of the clients that are not at some places."""
+        gone = frozenset(self.client_ids[place] for place in places)
+        return Table(self.layout, self._table, gone) if gone else self
+
+    def summaries(self) -> list[Summary]:
+        """Return the clients' summaries: one of all, where every array has a row a class.
+
+        Raises
+        ------
+        SummaryError
+            If one breaks a rule; which of them it is, `each` finds.
+        """
+        kind = self.layout.summary_type
+        by_row = issubclass(kind, ClientRows) and all(a[0] == "rows" for a in kind.axes.values())
+        if not by_row or len(self) < 2:
+            return [self._summary([place]) for place in range(len(self))]
+        order = sorted(range(len(self)), key=self.client_ids.__getitem__)
+        return [self._summary(order)]
+
+    def each(self) -> Iterator[tuple[str, Summary | SummaryError]]:
+        """Yield every client with its summary, or with what is wrong with it."""
+        for place, name in enumerate(self.client_ids):
+            try:
+                yield name, self._summary([place])
+            except SummaryError as error:
+                yield name, SummaryError(error.code, error.message, client_id=name)
+
+    def _slices(self) -> list[slice]:
+        return [slice(first, last) for first, last in pairwise(self._starts.tolist())]
+
+    def _summary(self, places: list[int]) -> Summary:
+        """Return the summary of the clients at some places, in their order."""
+        slices = self._slices()
+        if len(places) == len(self) and places == list(range(len(self))):
+            rows: Any = slice(None)
+        elif len(places) == 1:
+            rows = slices[places[0]]
+        else:
+            rows = np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in places])
+        fields: dict[str, Any] = {
+            name: self._array(name, rows) for name in self.layout.summary_type.axes
+        }
+        return self.layout.summary_type(
+            client_ids=tuple(self.client_ids[place] for place in places),
+            rows_per_client=self.rows_per_client[places],
+            classes=self.classes[rows],
+            counts=self.counts[rows],
+            origin=self.layout.origin,
+            **fields,
+        )
+
+    def _array(self, name: str, rows: Any) -> NDArray[Any]:
+        coding = self.layout.codings[name]
+        try:
+            if self.layout.summary_type.axes[name][0] == "rows":
+                packed = self._bytes_by_row(name)[rows]
+                shape = self.layout.shape(name, len(packed))
+            else:
+                packed = self._bytes_of_client(name, rows)
+                shape = self.layout.shape(name, 0)
+            return CODINGS[coding].decode({"": _unpacked(packed, coding, shape)})
+        except SummaryError as error:
+            raise SummaryError(error.code, f"{name} {error.message}") from None
+
+    def _bytes_by_row(self, name: str) -> NDArray[np.uint8]:
+        """Return the bytes of an array, a row a row, without a copy."""
+        import pyarrow as pa
+
+        column, width = _column(self._table, name), self.layout.width(name)
+        kind = column.type
+        if pa.types.is_fixed_size_list(kind) and kind.value_type == pa.float32():
+            values = column.flatten().to_numpy()
+            packed: NDArray[np.uint8] = values.view(np.uint8).reshape(len(column), -1)
+        else:
+            if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                lengths = set(np.unique(pa.compute.binary_length(column).to_numpy()).tolist())
+                if lengths - {width}:
+                    raise SummaryError(
+                        "shape", f"has rows of {lengths} bytes, expected {width} of {self.layout}"
+                    )
+                column = column.cast(pa.binary(width))
+            elif not pa.types.is_fixed_size_binary(kind):
+                raise SummaryError("schema", f"is a column of {kind}, expected bytes of a coding")
+            size = column.type.byte_width
+            data = column.buffers()[1]
+            flat = np.frombuffer(data, np.uint8, len(column) * size, column.offset * size)
+            packed = flat.reshape(len(column), size)
+        if packed.shape[1] != width:
+            raise SummaryError("shape", f"has rows of {packed.shape[1]} bytes, expected {width}")
+        return packed
+
+    def _bytes_of_client(self, name: str, rows: slice) -> NDArray[np.uint8]:
+        column = _column(self._table, name, nulls=True)
+        first = column[rows.start or 0].as_py()
+        if not isinstance(first, bytes):
+            raise SummaryError("shape", "is not there in the client's first row")
+        return np.frombuffer(first, np.uint8)
+
+
+def _unpacked(packed: NDArray[np.uint8], coding: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return bytes as the coding's array, of the shape that the statistic will have."""
+    known = tuple(2 if axis < 0 else axis for axis in shape)  # any length that is no edge case
+    (part,) = CODINGS[coding].layout(known).values()
+    if 0 in shape or packed.size == 0:
+        return np.zeros([max(axis, 0) for axis in shape], dtype=np.float32)
+    target = [-1 if axis < 0 else length for axis, length in zip(shape, part.shape, strict=True)]
+    unit = part.dtype.itemsize * prod(length for length in target if length > 0)
+    if packed.size % unit or (packed.size != unit and -1 not in target):
+        raise SummaryError("shape", f"has {packed.size} bytes, expected {unit} each")
+    return np.ascontiguousarray(packed).reshape(-1).view(part.dtype).reshape(target)
+
+
+def _column(table: pyarrow.Table, name: str, *, nulls: bool = False) -> Any:
+    """Return a column as one array."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    if column.null_count and not nulls:
+        raise SummaryError("schema", f"the column {name!r} lacks {column.null_count:,} values")
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
+
+
+def _integers(table: pyarrow.Table, name: str) -> NDArray[np.int64]:
+    column = _column(table, name)
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type):
+        raise SummaryError("schema", f"the column {name!r} is {column.type}, expected int64")
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _labels(table: pyarrow.Table) -> NDArray[Any]:
+    """Return the classes, numbers or texts."""
+    column = _column(table, "class")
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type):
+        return _integers(table, "class")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise SummaryError("schema", f"the column 'class' is {column.type}, not int64 or texts")
+    coded = column.dictionary_encode()
+    if not len(coded.dictionary):
+        return np.zeros(0, dtype="U1")
+    return np.asarray(as_labels(coded.dictionary.to_pylist())[coded.indices.to_numpy()])
