@@ -11,6 +11,7 @@ import typer
 import fedcof
 from fedcof.commands import app as flower_app
 from fedcof.commands import backbones, datasets
+from fedcof.commands.collect import collect
 from fedcof.commands.compare import compare
 from fedcof.commands.demo import demo
 from fedcof.commands.evaluate import evaluate
@@ -58,7 +59,7 @@ def _main(
 YOUR_DATA, TRY_AND_TRAIN, THE_PAPER = "Your data", "Try, federate, train", "The paper"
 
 for panel, commands in {
-    YOUR_DATA: (summarize, solve, inspect, predict, evaluate, export, compare, withdraw),
+    YOUR_DATA: (summarize, collect, solve, inspect, predict, evaluate, export, compare, withdraw),
     TRY_AND_TRAIN: (demo, federate, train, run, status, watch),
     THE_PAPER: (reproduce, report),
 }.items():

@@ -45,6 +45,14 @@ def summarize(
     ],
     *,
     out: Annotated[Path, out_folder("the summaries, a file a client")] = Path(),
+    append: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            help="In place of a file a client: one Parquet file of all, added to this data set.",
+        ),
+    ] = None,
     client_id: Annotated[
         str, typer.Option(help="The site's name, where the source names no clients.")
     ] = "site",
@@ -72,10 +80,14 @@ def summarize(
 
     from fedcof.backbones import transform_for, with_weights
     from fedcof.client import Sender, parse_steps
+    from fedcof.codings import AUTO, Float32
     from fedcof.data import Reading, read
     from fedcof.federation.sources import extract
     from fedcof.files import file_names, write_new
     from fedcof.progress import progress_bar
+    from fedcof.scale.writing import append as add_to
+    from fedcof.summaries import Summary, from_bytes
+    from fedcof.summaries.arrow import import_arrow
 
     with errors_for_people():
         backbone = with_weights(backbone, weights)
@@ -87,7 +99,11 @@ def summarize(
         sender = replace(sender, transform=transform_for(transform, made_by))
         for line in own.left_out.lines():
             note(line)
-        out.mkdir(parents=True, exist_ok=True)
+        if append is None:
+            out.mkdir(parents=True, exist_ok=True)
+        else:
+            import_arrow()  # before anything is computed
+        added: list[Summary] = []
         clients = own.by_client(client_id)
         names = file_names(clients, SUFFIX)
         left_out = own.left_out.count
@@ -107,10 +123,16 @@ def summarize(
                 left_out += len(found.labels)
                 continue
             path = out / names[name]
-            write_new(path, sent.data, replace=force)
+            if append is None:
+                write_new(path, sent.data, replace=force)
+            else:
+                added.append(from_bytes(sent.data))
             say(
-                f"{path}: {len(found.labels):,} samples, {sent.formula_bytes:,} bytes by formula, "
-                f"{sent.wire_bytes:,} on the wire"
+                f"{path if append is None else name}: {len(found.labels):,} samples, "
+                f"{sent.formula_bytes:,} bytes by formula, {sent.wire_bytes:,} on the wire"
             )
+        if append is not None:
+            coding = Float32.name if sender.coding == AUTO else sender.coding
+            say(f"{add_to(append, added, coding=coding)}: {len(added):,} clients added")
         if left_out:
             raise typer.Exit(EXIT_LEFT_OUT)

@@ -208,7 +208,7 @@ class DataSet:
     Parameters
     ----------
     files : list of File
-        In the order of their paths.
+        In the order in which they were named.
     set_aside : list of Aside
     """
 
@@ -230,7 +230,8 @@ class DataSet:
         found: list[Fragment] = []
         together: list[Piece] = []
         size = 0
-        for piece in (piece for file in self.files for piece in file.pieces):
+        files = sorted(self.files, key=lambda file: file.path)  # however they were named
+        for piece in (piece for file in files for piece in file.pieces):
             if together and size + piece.size > most:
                 found.append(Pieces(tuple(together)))
                 together, size = [], 0
@@ -263,8 +264,6 @@ class DataSet:
         ------
         FileNotFoundError
             If there is no such file, or no summary in a folder.
-        SummaryError
-            If no majority of the rows goes together.
         """
         files: list[File] = []
         set_aside: list[Aside] = []
@@ -289,13 +288,23 @@ class DataSet:
                 set_aside.append(Aside(str(path), f"the same summary as {first}"))
             else:
                 files.append(file)
-        return cls(*_without_misfits(files, set_aside))
+        return cls(files, set_aside)
+
+    def without_misfits(self) -> DataSet:
+        """Return the data set without files that do not go with most of its rows.
+
+        Raises
+        ------
+        SummaryError
+            If no majority of the rows goes together.
+        """
+        return DataSet(*_without_misfits(self.files, self.set_aside))
 
 
 def paths_of(sources: Iterable[Path]) -> list[Path]:
     """Return the files that are named, and those of summaries in the folders that are named.
 
-    In the order of their paths, each once.
+    Each once, those of a folder in the order of their names.
 
     Raises
     ------
@@ -314,7 +323,7 @@ def paths_of(sources: Iterable[Path]) -> list[Path]:
             )
         for path in paths:
             found.setdefault(path.resolve(), path)
-    return sorted(found.values())
+    return list(found.values())
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Summaries into a data set: each call adds one Parquet file, which is there whole or not at all."""
+"""Summaries into a data set: each call adds a Parquet file, which is there whole or not at all."""
 
 from __future__ import annotations
 

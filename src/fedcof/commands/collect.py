@@ -1,0 +1,65 @@
+"""``fedcof collect``: summaries of many sites into a data set of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedcof.commands.options import out_folder
+from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
+
+if TYPE_CHECKING:
+    from fedcof.scale.solving import Aside
+    from fedcof.summaries import Summary
+
+_MB = 1_000_000
+
+
+def collect(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files that `fedcof summarize` and `collect` wrote, or folders of such files."
+        ),
+    ],
+    *,
+    out: Annotated[Path, out_folder("the data set; one that is there gets one more file")],
+    coding: Annotated[
+        str, typer.Option(help="How the numbers stand there: float32, float16, int8 or int4.")
+    ] = "float32",
+) -> None:
+    """Add summaries to a data set, a Parquet file with a row a mean, that solve streams."""
+    from fedcof.commands.withdraw import withdrawn
+    from fedcof.progress import progress_bar
+    from fedcof.scale.dataset import DataSet
+    from fedcof.scale.writing import append
+
+    with errors_for_people():
+        data = DataSet.open(sources).without_misfits()
+        set_aside: list[Aside] = list(data.set_aside)
+        if not data.files:
+            raise ValueError("no file holds a summary, so nothing is added")
+        with progress_bar("Collecting", -(-data.size // _MB), unit="MB") as advance:
+
+            def summaries() -> Iterator[Summary]:
+                done = 0
+                for file in data.files:
+                    gone = frozenset(withdrawn(file.path.parent))
+                    for piece in file.pieces:
+                        read = piece.read(counts_alone=False, left_out=gone)
+                        set_aside.extend(read.set_aside)
+                        yield from read.parts
+                        advance((done + piece.size) // _MB - done // _MB)
+                        done += piece.size
+
+            path = append(out, summaries(), coding=coding)
+        for aside in set_aside:
+            note(f"set aside {aside}")
+        if path is None:
+            raise ValueError("no summary is left, so nothing is added")
+        say(f"{path}: written; {len(set_aside):,} set aside")
+        if set_aside:
+            raise typer.Exit(EXIT_LEFT_OUT)
