@@ -378,12 +378,12 @@ class Table:
 
     def _summary(self, places: list[int]) -> Summary:
         """Return the summary of the clients at some places, in their order."""
-        slices = self._slices()
-        if len(places) == len(self) and places == list(range(len(self))):
+        if places == list(range(len(self))):
             rows: Any = slice(None)
         elif len(places) == 1:
-            rows = slices[places[0]]
+            rows = slice(*self._starts[places[0] : places[0] + 2].tolist())
         else:
+            slices = self._slices()
             rows = np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in places])
         fields: dict[str, Any] = {
             name: self._array(name, rows) for name in self.layout.summary_type.axes

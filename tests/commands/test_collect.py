@@ -1,0 +1,143 @@
+"""`fedcof collect`, `summarize --append`, and `solve` of what they write."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from typer.testing import CliRunner
+
+from fedcof import FedCOF, LinearHead
+from fedcof.cli import app
+from fedcof.summaries.arrow import to_arrow
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def summaries(names, factor=1.0):
+    rng = np.random.default_rng(0)
+    parts = []
+    for name in names:
+        labels = np.arange(60) % 3
+        features = (rng.normal(size=(60, 6)) + 4 * np.eye(3, 6)[labels] + 2).astype(np.float32)
+        features *= factor if name == "c" else 1
+        parts.append(FedCOF().summarize(features, labels, client_id=name))
+    return parts
+
+
+def solved(folder):
+    return LinearHead.load(folder / "head.safetensors")
+
+
+def test_files_become_a_data_set_whose_head_is_theirs(tmp_path):
+    files = tmp_path / "files"
+    for part in summaries("abcdef"):
+        part.save(files / f"{part.client_ids[0]}.summary")
+    data = tmp_path / "data"
+    collected = run("collect", files, "--out", data)
+    assert collected.exit_code == 0, collected.output
+    assert [path.suffix for path in data.iterdir()] == [".parquet"]
+    for out, source, engine in (
+        ("1", files, "memory"),
+        ("2", data, "memory"),
+        ("3", data, "stream"),
+        ("4", files, "stream"),
+    ):
+        done = run("solve", source, "--engine", engine, "--out", tmp_path / out)
+        assert done.exit_code == 0, done.output
+    first = solved(tmp_path / "1")
+    assert solved(tmp_path / "2").to_bytes() == first.to_bytes()
+    for other in "34":
+        head = solved(tmp_path / other)
+        np.testing.assert_allclose(head.weight, first.weight, rtol=0, atol=1e-7)  # float32
+        assert head.provenance == first.provenance
+    again = run("collect", files, "--out", data)
+    assert again.exit_code == 1
+    assert "client 'a': is in " in again.output
+
+
+def test_a_site_appends_to_a_data_set(tmp_path):
+    for seed, site in enumerate(("north", "south")):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(40) % 2
+        features = rng.normal(size=(40, 4)) + 3 * labels[:, None]
+        np.savez(tmp_path / f"{site}.npz", features=features, labels=labels)
+        done = run(
+            *("summarize", tmp_path / f"{site}.npz", "--client-id", site),
+            *("--append", tmp_path / "data", "--coding", "int8"),
+        )
+        assert done.exit_code == 0, done.output
+    assert len(list((tmp_path / "data").iterdir())) == 2
+    assert run("solve", tmp_path / "data", "--out", tmp_path).exit_code == 0
+    assert solved(tmp_path).provenance.clients == 2
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_a_bad_row_is_named_and_the_others_are_solved(engine, tmp_path):
+    table = to_arrow(summaries("abcdef"))
+    rows = table["means"].to_pylist()
+    rows[7] = np.full(6, np.nan, np.float32).tobytes()  # of c
+    column = pa.array(rows, type=table.schema.field("means").type)
+    path = tmp_path / "x.parquet"
+    pq.write_table(table.set_column(4, table.schema.field("means"), column), path)
+    done = run("solve", path, "--engine", engine, "--out", tmp_path, "--json")
+    assert done.exit_code == 3, done.output
+    document = json.loads(done.stdout)
+    assert document["provenance"]["clients"] == 5
+    (aside,) = document["set_aside"]
+    assert f"{path}, row group 0" in aside["file"]
+    assert "client 'c': means holds NaN" in aside["reason"]
+    strict = run("solve", path, "--engine", engine, "--out", tmp_path / "strict", "--strict")
+    assert strict.exit_code == 1
+    assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_a_client_that_is_too_large_is_set_aside_unless_it_is_accepted(engine, tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(to_arrow(summaries("abcdef", factor=1000.0)), path)
+    done = run("solve", path, "--engine", engine, "--out", tmp_path / "1")
+    assert done.exit_code == 3, done.output
+    assert "client 'c': its features are " in done.output
+    assert solved(tmp_path / "1").provenance.clients == 5
+    taken = run("solve", path, "--engine", engine, "--accept", "c", "--out", tmp_path / "2")
+    assert taken.exit_code == 0
+    assert solved(tmp_path / "2").provenance.clients == 6
+
+
+def test_a_client_outside_of_the_sample_that_is_too_large_is_set_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcof.scale.screening.SAMPLE", 4)
+    parts = summaries("abcdefghij", factor=1000.0)
+    pq.write_table(to_arrow(parts), tmp_path / "x.parquet")
+    done = run("solve", tmp_path / "x.parquet", "--engine", "stream", "--out", tmp_path)
+    assert done.exit_code == 3, done.output
+    assert "client 'c': its features are " in done.output
+    others = [part for part in parts if part.client_ids != ("c",)]
+    expected = FedCOF().solve(others, screened=True)
+    assert solved(tmp_path).provenance.clients == 9
+    np.testing.assert_allclose(solved(tmp_path).weight, expected.weight, rtol=0, atol=1e-6)
+
+
+def test_a_client_that_has_withdrawn_does_not_count(tmp_path):
+    pq.write_table(to_arrow(summaries("abcdef")), tmp_path / "x.parquet")
+    (tmp_path / "withdrawn.json").write_text('{"withdrawn": ["b"]}')
+    for engine in ("memory", "stream"):
+        done = run("solve", tmp_path, "--engine", engine, "--out", tmp_path / engine)
+        assert done.exit_code == 3, done.output
+        assert "client 'b' has withdrawn" in done.output
+        assert solved(tmp_path / engine).provenance.clients == 5
+
+
+def test_what_needs_all_summaries_says_so(tmp_path):
+    pq.write_table(to_arrow(summaries("abc")), tmp_path / "x.parquet")
+    robust = run("solve", tmp_path, "--robust", "--engine", "stream", "--out", tmp_path)
+    influence = run("solve", tmp_path, "--max-influence", 1, "--engine", "stream")
+    assert (robust.exit_code, influence.exit_code) == (1, 1)
+    assert "cannot be solved without all summaries in memory" in robust.output
+    assert "--max-influence needs all summaries in memory" in influence.output
