@@ -13,6 +13,7 @@ The derivations are in ``docs/methods.md``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from scipy.special import log_ndtr
 
 from fedcof.numerics import rounding
 from fedcof.scatter import ClassStatistics
+from fedcof.summaries import ClassMeans
 
 _DECADE = 6
 """Candidates a decade: accuracy turns slowly with the shrinkage, by some tenths a decade."""
@@ -354,6 +356,20 @@ def held_out_rows(
     if len(rows) > most:
         rows = rows[np.linspace(0, len(rows) - 1, most).round().astype(np.int64)]
     return rows
+
+
+def growth_between(parts: Sequence[ClassMeans]) -> Growth:
+    """Return how the spread of the class means of some sites grows with the samples behind them.
+
+    Parameters
+    ----------
+    parts : sequence of ClassMeans
+        As `fedcof.summaries.ordered` gives them.
+    """
+    statistics = ClassStatistics.of(parts)
+    if statistics.means_per_class.max() < 2:
+        return Growth(np.nan, np.inf)
+    return HeldOutMeans.of(statistics, statistics.class_means()).growth
 
 
 def _take(means: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -264,3 +264,24 @@ def test_a_client_that_moves_the_head_too_far_is_set_aside(sites, tmp_path):
     document = json.loads(weighed.stdout)
     assert "c.summary" in document["set_aside"][0]["file"]
     assert max(one["shift"] for one in document["influence"]) <= most
+
+
+@pytest.mark.filterwarnings("ignore::fedcof.errors.OddSiteWarning")
+def test_shift_between_sites_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    for shift, folder in ((0.0, tmp_path / "alike"), (2.0, tmp_path / "shifted")):
+        folder.mkdir()
+        for site, size in enumerate((30, 90, 270, 810, 60, 180)):
+            labels = rng.integers(3, size=size)
+            features = rng.normal(size=(size, 8)) + 3 * np.eye(3, 8)[labels]
+            features += shift * rng.normal(size=(3, 8))[labels]
+            summary = FedCOF().summarize(features, labels, client_id=f"site{site}")
+            (folder / f"site{site}.summary").write_bytes(summary.to_bytes())
+    said = {
+        name: invoke(
+            "solve", tmp_path / name, "--method", "fedcof", "--out", tmp_path / "out", "--force"
+        )
+        for name in ("alike", "shifted")
+    }
+    assert "differ from site to site" not in said["alike"].output
+    assert "differ from site to site" in " ".join(said["shifted"].output.split())
