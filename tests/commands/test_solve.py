@@ -278,9 +278,7 @@ def test_shift_between_sites_is_said(tmp_path):
             summary = FedCOF().summarize(features, labels, client_id=f"site{site}")
             (folder / f"site{site}.summary").write_bytes(summary.to_bytes())
     said = {
-        name: invoke(
-            "solve", tmp_path / name, "--method", "fedcof", "--out", tmp_path / "out", "--force"
-        )
+        name: run("solve", tmp_path / name, "--out", tmp_path / "out", "--force")
         for name in ("alike", "shifted")
     }
     assert "differ from site to site" not in said["alike"].output
