@@ -199,6 +199,7 @@ class Site:
     Parameters
     ----------
     client_ids : tuple of str
+    rows_per_client : ndarray of int64, shape (clients,)
     classes, counts : ndarray, shape (rows,)
     total : int
         The number of samples.
@@ -215,6 +216,7 @@ class Site:
     """
 
     client_ids: tuple[str, ...]
+    rows_per_client: NDArray[np.int64]
     classes: NDArray[Any]
     counts: NDArray[np.int64]
     total: int
@@ -230,6 +232,7 @@ class Site:
         trace = summary.within_trace
         return cls(
             summary.client_ids,
+            summary.rows_per_client,
             summary.classes.copy(),  # else the bytes of the whole summary stay in memory
             summary.counts.copy(),
             summary.total,

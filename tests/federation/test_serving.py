@@ -5,13 +5,15 @@ pytest.importorskip("flwr")
 import json
 from pathlib import Path
 
+import numpy as np
 from grid_double import GridDouble, run
 
 from fedcof.client import Sender
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.serving import Settings, parse_classes
-from fedcof.methods import Fed3R, FedCOF
+from fedcof.federation.store import SummaryGoneError, SummaryStore
+from fedcof.methods import CCVR, Fed3R, FedCOF, FedNCM
 
 
 def test_settings_come_from_the_run_configuration():
@@ -98,3 +100,31 @@ def test_report_is_in_the_run_folder(clients, tmp_path):
         "report.json",
         "summaries.sqlite",
     ]
+
+
+@pytest.mark.parametrize("method", [FedNCM(), FedCOF(), Fed3R(), CCVR()], ids=lambda m: m.name)
+def test_a_federation_that_does_not_fit_into_memory_is_solved_as_a_stream(
+    method, clients, tmp_path, monkeypatch
+):
+    job = Job(Sender(method), data="grid_double:load_data")
+    nodes = {1: clients}
+    whole, _ = run(GridDouble(nodes), tmp_path / "whole", job=job)
+    monkeypatch.setattr("fedcof.federation.serving.IN_MEMORY", 0)
+    monkeypatch.setattr("fedcof.federation.store._FRAGMENT", 1)
+    streamed, report = run(GridDouble(nodes), tmp_path / "streamed", job=job)
+    np.testing.assert_allclose(streamed.weight, whole.weight, rtol=0, atol=1e-10)
+    assert streamed.provenance.clients == whole.provenance.clients == len(clients)
+    assert report.influence == {}
+
+
+def test_a_summary_that_goes_while_it_is_read_is_told_or_left_out(tmp_path):
+    with SummaryStore(tmp_path / "summaries.sqlite", {"method": "fedcof"}) as store:
+        for client_id in "abc":
+            made = FedCOF().summarize(np.eye(2), [0, 1], client_id=client_id)
+            store.add({client_id: (made, made.to_bytes())})
+        kept = store.summaries()
+        with SummaryStore(tmp_path / "summaries.sqlite") as other:
+            other.withdraw(["b"])
+        with pytest.raises(SummaryGoneError, match="'b' has gone"):
+            list(kept)
+        assert [summary.client_ids for summary in store.summaries()] == [("a",), ("c",)]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedcof import scale
 from fedcof.client import Sender, parse_steps
 from fedcof.data.reading import Reading
 from fedcof.errors import (
     RunFolderError,
     SettingError,
+    StreamingError,
     SummaryError,
     TooFewClientsError,
     reason_of,
@@ -30,12 +32,12 @@ from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.secure.kept import KeptSums
 from fedcof.federation.secure.plan import SecurePlan
-from fedcof.federation.store import SummaryGoneError, SummaryStore
+from fedcof.federation.store import KeptSummaries, SummaryGoneError, SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.files import file_names
 from fedcof.heads import Head
 from fedcof.influence import influences, too_influential
-from fedcof.methods import METHODS, get_method
+from fedcof.methods import METHODS, Method, get_method
 from fedcof.screening import Site
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
 from fedcof.site_heads import site_heads
@@ -58,6 +60,9 @@ TEXTS = {
     "test-data": "",
 }
 """Keys of the run configuration whose values are texts, with their defaults."""
+
+IN_MEMORY = 256 << 20
+"""Bytes of summaries that are decoded together; of more, the head is solved as a stream."""
 
 OWN_DEFAULT = "default"
 """Value of a key of a method that stands for the method's own default, where methods differ."""
@@ -395,7 +400,7 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[Head | None, str]:
     if lack := shortage(store.sites(), settings):
         return None, lack
     try:
-        head = sender.method.solve(store.summaries(), screened=True)
+        head = _head(sender.method, store.summaries())
     except SummaryGoneError as error:
         store.forget(error.client_id)
         return solve(store, settings)
@@ -405,6 +410,14 @@ def solve(store: SummaryStore, settings: Settings) -> tuple[Head | None, str]:
         path.unlink(missing_ok=True)
         return solve(store, settings)
     return head, ""
+
+
+def _head(method: Method[Any], summaries: KeptSummaries) -> Head:
+    """Solve at once where all fits into memory, or must; else as a stream."""
+    with suppress(StreamingError):
+        if summaries.size > IN_MEMORY:
+            return scale.solve(method, summaries.fragments()).head
+    return method.solve(summaries, screened=True)
 
 
 def _too_influential(store: SummaryStore, settings: Settings) -> dict[str, str]:
@@ -417,8 +430,14 @@ def _too_influential(store: SummaryStore, settings: Settings) -> dict[str, str]:
 
 
 def _influence(watch: Watch, store: SummaryStore, settings: Settings) -> dict[str, list[float]]:
-    """Return who moves the head most, the largest first, and name the first."""
-    found = influences(settings.job.sender.method, store.summaries())
+    """Return who moves the head most, the largest first, and name the first.
+
+    Of a federation that does not fit into memory it is not known.
+    """
+    summaries = store.summaries()
+    if summaries.size > IN_MEMORY:
+        return {}
+    found = influences(settings.job.sender.method, summaries)
     for one in found[:1]:
         watch.tell(f"most influence: {one}", event="influence", client=one.client_ids[0])
     return {one.client_ids[0]: [one.shift, one.changed] for one in found}

@@ -15,11 +15,14 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from fedcof import __version__
 from fedcof.errors import RunFolderError, SummaryError
+from fedcof.scale import Fragment, Read
 from fedcof.screening import Site, misfits, screen
 from fedcof.summaries import Summary, from_bytes
 
@@ -31,6 +34,9 @@ _WRITERS = {0: "another program", 1: "fedcof 0.1.0", 2: "fedcof 0.2.0 before its
 
 _READ_AHEAD = 4 << 20
 """Bytes of summaries that are read at once."""
+
+_FRAGMENT = 32 << 20
+"""Bytes of summaries in a fragment: many, so that products are fast and partial results few."""
 
 _SQL = sqlite3.SQLITE_ERROR
 """The code of a statement that does not go with the tables that are there."""
@@ -251,8 +257,11 @@ class SummaryStore:
     def summaries(self) -> KeptSummaries:
         """Return every summary that counts, in the order of the clients' ids, as a stream."""
         left_out = self.misfits()
-        names = sorted(name for name in self._sites if name not in left_out)
-        return KeptSummaries(self._select, {name: self._sizes[name] for name in names})
+        return self._kept(name for name in self._sites if name not in left_out)
+
+    def _kept(self, names: Iterable[str]) -> KeptSummaries:
+        sites = {name: self._sites[name] for name in sorted(names)}
+        return KeptSummaries(self._select, sites, dict(self._sizes))
 
     def sites(self) -> list[Site]:
         """Return what is known of every summary that counts, in the order of the clients' ids."""
@@ -289,8 +298,7 @@ class SummaryStore:
         refused = misfits(dict(sorted(self._sites.items())))
         names = sorted(self._sites.keys() - refused.keys())
         odd: dict[str, str] = {}
-        kept = KeptSummaries(self._select, {name: self._sizes[name] for name in names})
-        for place, found in screen(kept, [self._sites[name] for name in names]):
+        for place, found in screen(self._kept(names), [self._sites[name] for name in names]):
             name = names[place]
             group = refused if found.refused and name not in self._accept else odd
             reason = f"{found.check} {found.factor:.3g}: {found.reason}"
@@ -402,8 +410,10 @@ class KeptSummaries:
     ----------
     select : callable
         Reads rows of the database.
+    sites : mapping of str to Site
+        What is known of every client's summary, the clients in ascending order.
     sizes : mapping of str to int
-        The bytes of every client's summary, the clients in ascending order.
+        The bytes of them.
 
     Raises
     ------
@@ -412,36 +422,50 @@ class KeptSummaries:
     """
 
     def __init__(
-        self, select: Callable[..., list[tuple[Any, ...]]], sizes: Mapping[str, int]
+        self,
+        select: Callable[..., list[tuple[Any, ...]]],
+        sites: Mapping[str, Site],
+        sizes: Mapping[str, int],
     ) -> None:
-        self._select, self._sizes = select, sizes
+        self._select, self._sites, self._sizes = select, sites, sizes
 
     def __len__(self) -> int:
-        return len(self._sizes)
+        return len(self._sites)
 
     @property
     def size(self) -> int:
         """The bytes of all of them."""
-        return sum(self._sizes.values())
+        return sum(self._sizes[name] for name in self._sites)
 
     def __iter__(self) -> Iterator[Summary]:
         # No statement stays open meanwhile: another process could not erase a client then.
-        for names in self.pieces(_READ_AHEAD):
-            yield from self.between(names)
+        for names in self._pieces(_READ_AHEAD):
+            yield from self._of(names)
 
-    def pieces(self, size: int) -> Iterator[tuple[str, ...]]:
+    def fragments(self) -> list[Fragment]:
+        """Return all in fragments, of which `fedcof.scale.solve` makes a head."""
+        return [
+            _KeptFragment(
+                [self._sites[name] for name in names],
+                sum(self._sizes[name] for name in names),
+                partial(self._of, names),
+            )
+            for names in self._pieces(_FRAGMENT)
+        ]
+
+    def _pieces(self, size: int) -> Iterator[list[str]]:
         """Yield the clients, so many at a time that their bytes are about `size`."""
-        some, held = [], 0
-        for name, length in self._sizes.items():
+        some, held = list[str](), 0
+        for name in self._sites:
             some.append(name)
-            held += length
+            held += self._sizes[name]
             if held >= size:
-                yield tuple(some)
+                yield some
                 some, held = [], 0
         if some:
-            yield tuple(some)
+            yield some
 
-    def between(self, names: Sequence[str]) -> Iterator[Summary]:
+    def _of(self, names: Sequence[str]) -> Iterator[Summary]:
         """Decode the summaries of some clients, which follow each other."""
         query = "SELECT client_id, data FROM summaries WHERE client_id BETWEEN ? AND ?"
         found = dict(self._select(query, names[0], names[-1]))
@@ -449,6 +473,24 @@ class KeptSummaries:
             if client_id not in found:
                 raise SummaryGoneError(client_id)
             yield from_bytes(found.pop(client_id))
+
+
+@dataclass(frozen=True, eq=False)
+class _KeptFragment:
+    """Some summaries in the file, as a `fedcof.scale.Fragment`."""
+
+    sites: Sequence[Site]
+    size: int
+    decode: Callable[[], Iterable[Summary]]
+
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+        """Return the summaries; where counts are enough, what is known without decoding."""
+        parts: Iterable[Any] = self.sites if counts_alone else self.decode()
+        return Read([part for part in parts if left_out.isdisjoint(part.client_ids)])
+
+    def places(self, client_id: str) -> list[str]:
+        """Return where a client stands."""
+        return ["the run folder" for site in self.sites if client_id in site.client_ids]
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,86 @@
+"""An engine over Ray: the partial results of fragments are computed by its workers.
+
+The one module that imports Ray. Results come back in the order of the fragments, and are added
+here, in the same tree as in one process: the head is the same to the last bit, whatever the number
+of workers. A worker that dies changes nothing: Ray computes its fragment again on another one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from fedcof.installation import install_line
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""Ray reports who uses it, unless it is told not to before it is imported."""
+
+_AHEAD = 2
+"""Tasks a worker that are given out: one is computed while the other waits."""
+
+Engine = Callable[[Callable[[T], R], Iterable[T]], Iterator[R]]
+
+
+@contextmanager
+def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Engine[Any, Any]]:
+    """Start Ray, or join a cluster, and give an engine for `fedcof.scale.solve`.
+
+    Parameters
+    ----------
+    address : str, default ""
+        Of a cluster that is running, such as ``ray://head:10001`` or ``auto``. Empty: Ray is
+        started on this machine, and stopped afterwards.
+    workers : int, optional
+        How many tasks are computed at a time. Default: one a CPU.
+
+    Raises
+    ------
+    ImportError
+        If Ray is not installed.
+    ConnectionError
+        If there is no cluster at this address.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise ImportError(f"Ray is not installed: {install_line('flower')}") from None
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address:
+        options["address"] = address
+    else:
+        options |= {
+            "num_cpus": workers or os.cpu_count(),
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
+        }
+    ray.init(**options)
+    try:
+        number = workers or int(ray.cluster_resources().get("CPU", 1))
+
+        def compute(task: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+            # A crash of a worker is no error of the task: it is tried again without end.
+            remote = ray.remote(_call).options(num_cpus=1, max_retries=-1)
+            shared = ray.put(task)
+            waiting: deque[Any] = deque()
+            for item in items:
+                waiting.append(remote.remote(shared, item))
+                if len(waiting) > _AHEAD * number:
+                    yield ray.get(waiting.popleft())
+            while waiting:
+                yield ray.get(waiting.popleft())
+
+        yield compute
+    finally:
+        ray.shutdown()
+
+
+def _call(task: Callable[[T], R], item: T) -> R:
+    return task(item)
