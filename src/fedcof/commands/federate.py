@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -45,6 +47,16 @@ from fedcof.installation import install_line
 from fedcof.settings import settings_of
 
 
+def _check_engine(engine: str, asking: Mapping[str, Any], address: str) -> None:
+    """Refuse what an engine lacks, before features are extracted."""
+    if engine == "simulation" and importlib.util.find_spec("flwr") is None:
+        raise ValueError(f"Flower is not installed: {install_line('flower')}")
+    if engine != "simulation" and asking:
+        raise SettingError(next(iter(asking)), "needs --engine simulation: one process asks all")
+    if engine != "ray" and address:
+        raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
+
+
 @with_settings(
     dealing=dealing_settings,
     reading=reading_settings,
@@ -56,9 +68,15 @@ from fedcof.settings import settings_of
 def federate(
     *,
     engine: Annotated[
-        Literal["simulation", "in-process"],
-        typer.Option(help="Flower's simulation, or this process."),
+        Literal["simulation", "in-process", "ray"],
+        typer.Option(
+            help="Flower's simulation, or this process; ray is this process, but Ray's workers "
+            "extract the features."
+        ),
     ] = "simulation",
+    address: Annotated[
+        str, typer.Option(help="Of a cluster of Ray, such as auto. Default: start Ray here.")
+    ] = "",
     method: MethodName = "fedcof",
     dataset: Annotated[
         str, typer.Option(help="Name of the data set.", autocompletion=COMPLETIONS["datasets"])
@@ -97,6 +115,7 @@ def federate(
     from fedcof.data.datasets import load, preprocessing_of
     from fedcof.experiments import evaluate
     from fedcof.progress import progress_bar
+    from fedcof.scale.ray_engine import ray_engine
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters).seeded(seed)
@@ -110,10 +129,7 @@ def federate(
         )
         if min_clients is not None:
             plan["min_clients"] = min_clients
-        if engine == "simulation" and importlib.util.find_spec("flwr") is None:
-            raise ValueError(f"Flower is not installed: {install_line('flower')}")
-        if engine == "in-process" and (given := {**plan, **secure}):
-            raise SettingError(next(iter(given)), "needs --engine simulation: one process asks all")
+        _check_engine(engine, {**plan, **secure}, address)
         Plan(**plan)  # a value out of range is refused before features are extracted
         SecurePlan(**secure)
         names = Reading(**reading)
@@ -121,7 +137,16 @@ def federate(
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
         scheme = get_dealing(names.client or partition, train.columns, **dealing)
         preprocessing = preprocessing_of(dataset)
-        dealt = deal_samples(train, test, backbone, scheme, seed=seed, preprocessing=preprocessing)
+        with ray_engine(address) if engine == "ray" else nullcontext() as workers:
+            dealt = deal_samples(
+                train,
+                test,
+                backbone,
+                scheme,
+                seed=seed,
+                preprocessing=preprocessing,
+                engine=workers,
+            )
         sender = dealt.planned(sender)
         path = out / "head.safetensors"
         holders = len(np.unique(dealt.partition.assignment))

@@ -33,6 +33,7 @@ from fedcof.installation import install_line
 if TYPE_CHECKING:
     from fedcof.data import Dealing, FeatureTable, ImageSet
     from fedcof.experiments import Dealt
+    from fedcof.scale.ray_engine import Engine
 
 EXIT_LEFT_OUT = 3
 """The exit status of a command that was done, but set something aside or left something out."""
@@ -223,8 +224,12 @@ def deal_samples(
     *,
     seed: int,
     preprocessing: Mapping[str, Any] | None = None,
+    engine: Engine[Any, Any] | None = None,
 ) -> Dealt:
-    """Return features, those to train on dealt to clients; the backbone makes them of images."""
+    """Return features, those to train on dealt to clients; the backbone makes them of images.
+
+    Where an engine is given, its workers extract the features.
+    """
     from fedcof.data import ByColumn, FeatureTable, extract_features
     from fedcof.data.reading.columns import CLIENTS
     from fedcof.experiments import Dealt
@@ -242,7 +247,15 @@ def deal_samples(
         origin = network.origin if window is None else {**network.origin, "window": str(window)}
         with progress_bar("Extracting features", sum(map(len, images)), unit="images") as advance:
             for part in images:
-                found = extract_features(part.images, network, advance=advance)
+                if engine is None:
+                    found = extract_features(part.images, network, advance=advance)
+                else:
+                    from fedcof.scale import extraction
+
+                    recipe = extraction.Recipe(backbone, preprocessing or {})
+                    found = extraction.extract_features(
+                        part.images, recipe, engine, advance=advance
+                    )
                 kept = part.subset(found.kept)
                 tables.append(FeatureTable(found.features, kept.labels, kept.classes, kept.columns))
     first, second = tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ from fedcof.commands.shared import (
     print_table,
     say,
 )
+from fedcof.errors import SettingError
 
 if TYPE_CHECKING:
     from fedcof.commands.arrived import Arrived
@@ -47,7 +49,7 @@ _IN_MEMORY = 512 * 2**20
 _ROWS_IN_MEMORY = 200_000
 """Up to so many bytes of numbers and so many rows, all summaries are held in memory."""
 
-Engine = Literal["auto", "memory", "stream"]
+Engine = Literal["auto", "memory", "stream", "ray"]
 
 
 @with_settings(hyperparameters=hyperparameters)
@@ -91,10 +93,13 @@ def solve(
     engine: Annotated[
         Engine,
         typer.Option(
-            help="memory holds all summaries; stream goes through them in bounded memory; auto "
-            "takes memory where they fit."
+            help="memory holds all summaries; stream goes through them in bounded memory, ray lets "
+            "workers of Ray do that, with the same result; auto takes memory where they fit."
         ),
     ] = "auto",
+    address: Annotated[
+        str, typer.Option(help="Of a cluster of Ray, such as auto. Default: start Ray here.")
+    ] = "",
     force: Force = False,
     as_json: Json = False,
     hyperparameters: Given,
@@ -105,15 +110,19 @@ def solve(
     from fedcof.files import write_new
     from fedcof.scale import in_process
     from fedcof.scale.dataset import DataSet
+    from fedcof.scale.ray_engine import ray_engine
     from fedcof.site_heads import site_heads
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters)
         data = DataSet.open(sources, chosen.summary_type)
-        streamed = engine == "stream" or (engine == "auto" and not _fits(data))
-        if streamed:
+        if address and engine != "ray":
+            raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
+        if engine in ("stream", "ray") or (engine == "auto" and not _fits(data)):
             _check_streamed(per_site, max_influence)
-            outcome = solve_streamed(chosen, data, in_process, accept or (), strict=strict)
+            workers = ray_engine(address) if engine == "ray" else nullcontext(in_process)
+            with workers as compute:
+                outcome = solve_streamed(chosen, data, compute, accept or (), strict=strict)
             head, left_out = outcome.head, len(outcome.set_aside)
             write_new(out / HEAD, head.to_bytes(), replace=force)
             show(outcome, out / HEAD, as_json=as_json)

@@ -84,16 +84,31 @@ def extract_features(
     RuntimeWarning
         If a file of the cache was damaged; it is made again.
     """
-    parts = list(
-        stream_features(images, backbone, cache_dir=cache_dir, strict=strict, advance=advance)
-    )
+    parts = stream_features(images, backbone, cache_dir=cache_dir, strict=strict, advance=advance)
+    return gathered(parts, backbone.dim)
+
+
+def gathered(parts: Iterable[ImageFeatures], dim: int) -> ImageFeatures:
+    """Return the features of all parts as one; say which images were skipped.
+
+    Raises
+    ------
+    UnreadableImageError
+        If no image can be read.
+
+    Warns
+    -----
+    UnreadableImageWarning
+        If images were skipped.
+    """
+    parts = list(parts)
     features = [part.features for part in parts]
     kept = [part.kept for part in parts]
     skipped = tuple(fault for part in parts for fault in part.skipped)
     if skipped:
         _report(skipped, len(skipped) + sum(map(len, kept)))
     return ImageFeatures(
-        np.concatenate([np.empty((0, backbone.dim), np.float32), *features]),
+        np.concatenate([np.empty((0, dim), np.float32), *features]),
         np.concatenate([np.empty(0, np.int64), *kept]),
         skipped,
     )
@@ -201,5 +216,5 @@ def _report(skipped: Sequence[str], total: int) -> None:
     warnings.warn(
         f"skipped {len(skipped)} of {total} images that cannot be read:\n{named}",
         UnreadableImageWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

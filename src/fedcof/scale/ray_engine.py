@@ -24,6 +24,9 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 _AHEAD = 2
 """Tasks a worker that are given out: one is computed while the other waits."""
 
+_TRIES = 5
+"""How often a task is given to another worker after its worker has died."""
+
 Engine = Callable[[Callable[[T], R], Iterable[T]], Iterator[R]]
 
 
@@ -65,17 +68,29 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
     try:
         number = workers or int(ray.cluster_resources().get("CPU", 1))
 
+        def result(reference: Any) -> Any:
+            try:
+                return ray.get(reference)
+            except ray.exceptions.RayError as error:
+                cause = getattr(error, "cause", error)
+                if not isinstance(cause, ray.exceptions.RayError):
+                    raise cause from None
+                first_line = str(cause).partition("\n")[0] or type(cause).__name__
+                raise ConnectionError(
+                    f"Ray cannot compute a task: {first_line}. Has every machine the same fedcof, "
+                    "the same files and enough memory?"
+                ) from None
+
         def compute(task: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-            # A crash of a worker is no error of the task: it is tried again without end.
-            remote = ray.remote(_call).options(num_cpus=1, max_retries=-1)
+            remote = ray.remote(_call).options(num_cpus=1, max_retries=_TRIES)
             shared = ray.put(task)
             waiting: deque[Any] = deque()
             for item in items:
                 waiting.append(remote.remote(shared, item))
                 if len(waiting) > _AHEAD * number:
-                    yield ray.get(waiting.popleft())
+                    yield result(waiting.popleft())
             while waiting:
-                yield ray.get(waiting.popleft())
+                yield result(waiting.popleft())
 
         yield compute
     finally:
@@ -83,4 +98,5 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
 
 
 def _call(task: Callable[[T], R], item: T) -> R:
+    os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # a task has one CPU: ONNX Runtime asks joblib for it
     return task(item)
