@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from fedcof.cli import app
 from fedcof.errors import SummaryError
 from fedcof.methods import Fed3R, FedCOF
 from fedcof.scale import Batch, solve
@@ -136,3 +138,32 @@ def test_workers_of_ray_extract_the_same_features(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found.features, here.features)
     np.testing.assert_array_equal(found.kept, here.kept)
     assert done == [8, 8, 4]
+
+
+def test_an_address_needs_the_engine(tmp_path):
+    (tmp_path / "a.summary").write_bytes(FedCOF().summarize(np.eye(2), [0, 1]).to_bytes())
+    for command in (["solve", str(tmp_path)], ["federate", "--engine", "in-process"]):
+        ended = CliRunner().invoke(app, [*command, "--address", "auto"])
+        assert ended.exit_code == 1
+        assert "--address" in ended.stderr
+
+
+@pytest.mark.slow
+def test_solve_gives_the_same_file_by_workers_of_ray(tmp_path):
+    pytest.importorskip("ray")
+    rng = np.random.default_rng(0)
+    for name in "abcde":
+        labels = np.arange(20) % 2
+        made = FedCOF().summarize(
+            rng.normal(size=(20, 3)) + labels[:, None], labels, client_id=name
+        )
+        made.save(tmp_path / f"{name}.summary")
+    heads = []
+    for engine in ("stream", "ray"):
+        out = tmp_path / engine
+        ended = CliRunner().invoke(
+            app, ["solve", str(tmp_path), "--engine", engine, "--out", str(out)]
+        )
+        assert ended.exit_code == 0, ended.stderr
+        heads.append((out / "head.safetensors").read_bytes())
+    assert heads[0] == heads[1]

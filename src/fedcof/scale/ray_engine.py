@@ -66,7 +66,7 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
         }
     ray.init(**options)
     try:
-        number = workers or int(ray.cluster_resources().get("CPU", 1))
+        number = workers or int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
 
         def result(reference: Any) -> Any:
             try:
@@ -82,7 +82,7 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
                 ) from None
 
         def compute(task: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-            remote = ray.remote(_call).options(num_cpus=1, max_retries=_TRIES)
+            remote: Any = ray.remote(_call).options(num_cpus=1, max_retries=_TRIES)
             shared = ray.put(task)
             waiting: deque[Any] = deque()
             for item in items:
