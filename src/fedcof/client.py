@@ -1,14 +1,15 @@
 """The one path from a client's features to the bytes that leave it.
 
-features and labels -> transform -> the method's summary -> steps -> coding -> bytes. One process,
-the files of ``fedcof summarize`` and Flower's clients all send through `Sender.send`.
+features and labels -> steps on the samples -> transform -> the method's summary -> steps on the
+summary -> coding -> bytes. One process, the files of ``fedcof summarize`` and Flower's clients all
+send through `Sender.send`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.codings import AUTO, parse_codings
-from fedcof.errors import SettingError, SummaryError, naming
+from fedcof.errors import SettingError, SummaryError, first_of, naming
+from fedcof.labels import as_labels
 from fedcof.methods import Method, Outline, client_rng, get_method
 from fedcof.registry import Registry, entry_from_text
 from fedcof.settings import check_settings, setting
@@ -30,14 +32,20 @@ STEPS: Registry[type[Step]] = Registry("step")
 
 _NO_STEPS = "none"
 
+_SHOWN = 100
+"""Classes that are said in a line."""
+
 _NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Step(ABC):
-    """What a client does to a summary before it is encoded; its fields are its settings.
+    """What a client does before a summary is encoded; its fields are its settings.
 
-    A new step is a new subclass in a file of its own.
+    A step acts on the summary, and may act on the samples that are summarized: what must not be in
+    a Gram matrix has to be left out before there is one. Of several steps the first stands next to
+    the summary on both sides: it is the last on the samples and the first on the summary, so that
+    no other step changes what it was about. A new step is a new subclass in a file of its own.
     """
 
     name: ClassVar[str]
@@ -58,6 +66,21 @@ class Step(ABC):
         SettingError
             If it cannot; the message says what can be done instead.
         """
+
+    def samples(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Return which samples are summarized, and under which labels.
+
+        Parameters
+        ----------
+        labels : ndarray of int64 or str, shape (n,)
+
+        Returns
+        -------
+        kept : ndarray of bool, shape (n,)
+        labels : ndarray of int64 or str, shape (kept.sum(),)
+            Of those that are kept.
+        """
+        return np.ones(len(labels), dtype=bool), labels
 
     @abstractmethod
     def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:
@@ -102,24 +125,67 @@ def check_by_class(step: Step, kind: type[Summary]) -> None:
 
 
 @dataclass(frozen=True)
+class Withheld:
+    """What a client has and does not send.
+
+    Parameters
+    ----------
+    classes : int, default 0
+        How many classes of the client are not among those that it sends.
+    samples : int, default 0
+        How many samples are in nothing that it sends.
+    """
+
+    classes: int = 0
+    samples: int = 0
+
+    def __bool__(self) -> bool:
+        return self != Withheld()
+
+    def __str__(self) -> str:
+        return f"{self.classes:,} classes and {self.samples:,} samples"
+
+
+@dataclass(frozen=True)
 class Sent:
     """What leaves a client.
 
     Parameters
     ----------
+    summary : Summary
+        What is sent, before it is encoded.
     data : bytes
-        A summary, as `fedcof.from_bytes` reads it.
-    formula_bytes : int
-        Its size by the paper's formulas.
+        The summary, as `fedcof.from_bytes` reads it.
+    coding : str
+        How its numbers travel.
+    withheld : Withheld
+        What of the client is not in it.
     """
 
+    summary: Summary = field(compare=False, repr=False)
     data: bytes
-    formula_bytes: int
+    coding: str
+    withheld: Withheld = Withheld()
+
+    @property
+    def formula_bytes(self) -> int:
+        """Its size by the paper's formulas."""
+        return self.summary.formula_bytes
 
     @property
     def wire_bytes(self) -> int:
         """Its size as it goes over the wire."""
         return len(self.data)
+
+    def __str__(self) -> str:
+        """Return in a line what leaves: classes with their counts, numbers, bytes."""
+        counts = [f"{label} ({count:,})" for label, count in self.summary.counts_by_class.items()]
+        numbers = sum(getattr(self.summary, name).size for name in self.summary.axes)
+        return (
+            f"{self.summary.kind} of {len(counts):,} classes: {first_of(counts, _SHOWN)}; "
+            f"{numbers:,} numbers and {len(self.summary.counts):,} counts, {self.coding}, "
+            f"{self.wire_bytes:,} bytes; withheld: {self.withheld}"
+        )
 
 
 @dataclass(frozen=True)
@@ -139,7 +205,7 @@ class Sender:
         What is done to the features first; what is sent says it, and the head does it too. What
         the method adds in any federation, `Method.lifting`, comes behind it.
     steps : tuple of Step, default ()
-        What is done to a summary before it is encoded, in this order.
+        What is done to a summary before it is encoded, in this order; see `Step`.
     """
 
     method: Method[Any]
@@ -210,6 +276,8 @@ class Sender:
         array, coded, transformed = self.prepared(
             features, labels, client_id=client_id, origin=origin
         )
+        if not len(coded):
+            return None
         outline = Outline(
             classes=np.unique(coded),
             samples=len(array),
@@ -227,7 +295,17 @@ class Sender:
             summary = step(summary, noise or rng)
             if summary is None:
                 return None
-        return Sent(summary.to_bytes(coding), summary.formula_bytes)
+        held = as_labels(labels)
+        gone = np.setdiff1d(held, summary.classes)
+        withheld = Withheld(len(gone), len(held) - int(np.isin(coded, summary.classes).sum()))
+        return Sent(summary, summary.to_bytes(coding), coding, withheld)
+
+    def _chosen(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Return which samples the steps leave to be summarized, and the labels of these."""
+        kept = np.ones(len(labels), dtype=bool)
+        for step in reversed(self.steps):
+            kept[kept], labels = step.samples(labels)
+        return kept, labels
 
     def prepared(
         self,
@@ -239,14 +317,17 @@ class Sender:
     ) -> tuple[NDArray[np.floating[Any]], NDArray[Any], Mapping[str, str]]:
         """Return features as they are summarized, their labels, and what made them.
 
+        Without the samples that the steps leave out, which may be all.
+
         Raises
         ------
         SummaryError
             If the data is not well-formed, with the client.
         """
         with naming(client_id):
-            array, coded = check_samples(features, labels)
-            array, made_by = self._transformed(array, origin)
+            array, held = check_samples(features, labels)
+            kept, coded = self._chosen(held)
+            array, made_by = self._transformed(array if kept.all() else array[kept], origin)
         return array, coded, made_by
 
     def _transformed(

@@ -1,7 +1,8 @@
-"""What protects those whose data it is: steps on a summary, noise, sums that show no client."""
+"""What protects those whose data it is: what a site lets out, noise, sums that show no client."""
 
 from fedcof.privacy.count_noise import CountNoise
 from fedcof.privacy.differential import CentralPrivacy, SimulatedNoise, private_sums
+from fedcof.privacy.site import MinSamples
 from fedcof.privacy.sums import Arrays, Layout, Sums, sums_of
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "CentralPrivacy",
     "CountNoise",
     "Layout",
+    "MinSamples",
     "SimulatedNoise",
     "Sums",
     "private_sums",

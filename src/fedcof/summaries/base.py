@@ -399,6 +399,18 @@ class Summary(ABC):
         sent = np.array([len(counts)])
         return replace(self, classes=classes, counts=counts, rows_per_client=sent, **arrays)
 
+    def joined(self, least: int) -> Self:
+        """Return the summary of a client with rows of a class joined until each has enough samples.
+
+        Itself where a client has one row a class; a statistic with several overrides this method.
+
+        Parameters
+        ----------
+        least : int
+            The samples that a row has then, unless its class has fewer in all.
+        """
+        return self
+
     def with_origin(self, origin: Mapping[str, str]) -> Self:
         """Return the summary with another origin."""
         return replace(self, origin=origin)

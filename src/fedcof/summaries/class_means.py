@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
 from fedcof.numerics import GroupSums
-from fedcof.summaries.client_rows import ClientRows
+from fedcof.summaries.client_rows import ClientRows, joining
 from fedcof.summaries.samples import Seed, check_samples
 
 
@@ -62,6 +62,24 @@ class ClassMeans(ClientRows):
     def scale(self) -> float:
         """The largest number in a mean, without its sign."""
         return float(np.abs(self.means).max())
+
+    def joined(self, least: int) -> Self:
+        """Return the means of a client with small sets of a class joined; see `joining`."""
+        sets = joining(self.classes, self.counts, least)
+        if len(sets) == sets.max() + 1:
+            return self
+        first = np.unique(sets, return_index=True)[1]
+        counts = np.bincount(sets, self.counts)
+        sums = np.zeros((len(counts), self.dim))
+        np.add.at(sums, sets, self.means.astype(np.float64) * self.counts[:, None])
+        means = (sums / counts[:, None]).astype(self.means.dtype)
+        return replace(
+            self,
+            classes=self.classes[first],
+            counts=counts,
+            means=means,
+            rows_per_client=np.array([len(counts)]),
+        )
 
 
 class Summarizer:

@@ -17,6 +17,7 @@ from fedcof.summaries.class_moments import (
     ClassSphericalVariances,
     ClassVariances,
 )
+from fedcof.summaries.client_rows import joining
 from fedcof.summaries.samples import Seed, check_samples
 
 
@@ -89,6 +90,29 @@ class ClassMixtures(ClassMoments):
         for component, count in enumerate(np.bincount(belonging, minlength=components).tolist()):
             if count:
                 yield count, mixture.means_[component], np.asarray(mixture.covariances_[component])
+
+    def joined(self, least: int) -> Self:
+        """Return the mixtures of a client with small components of a class joined; see `joining`.
+
+        A component of several has their mean and, with the spread of their means, their variance.
+        """
+        sets = joining(self.classes, self.counts, least)
+
+        def distributions() -> Iterator[ClassDistribution]:
+            for number in range(sets.max() + 1):
+                rows = np.flatnonzero(sets == number)
+                counts, means = self.counts[rows], self.means[rows].astype(np.float64)
+                mean = counts @ means / counts.sum()
+                spread = self.spread((means - mean) * np.sqrt(counts)[:, None])
+                variance = (counts @ self.covariances[rows] + spread) / counts.sum()
+                label = self.classes[rows[0]].item()
+                yield ClassDistribution(label, int(counts.sum()), mean, variance)
+
+        if len(sets) == sets.max() + 1:
+            return self
+        return self._from_distributions(
+            distributions(), client_ids=self.client_ids, origin=self.origin
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

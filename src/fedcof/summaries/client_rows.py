@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcof.errors import SummaryError
 from fedcof.summaries.base import Summary
@@ -93,3 +94,46 @@ class ClientRows(Summary):
             name: np.concatenate([getattr(part, name)[rows] for _, part, rows in pieces])
             for name in ("classes", "counts", *cls._by_row())
         }
+
+
+def joining(classes: NDArray[Any], counts: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+    """Return into which set every row goes, so that each set has enough samples of one class.
+
+    Rows with enough stay as they are. Smaller ones of a class are joined in their order until they
+    have enough; what is left over at the end goes to the last set of the class.
+
+    Parameters
+    ----------
+    classes : ndarray of int or str, shape (rows,)
+        Equal classes stand together.
+    counts : ndarray of int64, shape (rows,)
+    least : int
+        The samples of a set, unless its class has fewer in all.
+
+    Returns
+    -------
+    ndarray of int64, shape (rows,)
+        The number of every row's set, from 0 and without a gap; those of a class are neighbours.
+
+    Examples
+    --------
+    >>> joining(np.array([0, 0, 0, 0, 1]), np.array([2, 9, 3, 1, 2]), 4)
+    array([1, 0, 1, 1, 2])
+    """
+    sets = np.empty(len(classes), dtype=np.int64)
+    total = 0
+    for label in dict.fromkeys(classes.tolist()):
+        first, filling, filled = total, [], 0
+        for row in np.flatnonzero(classes == label).tolist():
+            if counts[row] >= least:
+                sets[row], total = total, total + 1
+                continue
+            filling.append(row)
+            filled += counts[row]
+            if filled >= least:
+                sets[filling], total = total, total + 1
+                filling, filled = [], 0
+        if filling:
+            total += total == first  # the class has no set yet
+            sets[filling] = total - 1
+    return sets
