@@ -179,13 +179,20 @@ class Sent:
 
     def __str__(self) -> str:
         """Return in a line what leaves: classes with their counts, numbers, bytes."""
-        counts = [f"{label} ({count:,})" for label, count in self.summary.counts_by_class.items()]
-        numbers = sum(getattr(self.summary, name).size for name in self.summary.axes)
         return (
-            f"{self.summary.kind} of {len(counts):,} classes: {first_of(counts, _SHOWN)}; "
-            f"{numbers:,} numbers and {len(self.summary.counts):,} counts, {self.coding}, "
-            f"{self.wire_bytes:,} bytes; withheld: {self.withheld}"
+            f"{said(self.summary)}, {self.coding}, {self.wire_bytes:,} bytes; "
+            f"withheld: {self.withheld}"
         )
+
+
+def said(summary: Summary) -> str:
+    """Return in a line what is in a summary: its classes with their counts, how many numbers."""
+    counts = [f"{label} ({count:,})" for label, count in summary.counts_by_class.items()]
+    numbers = sum(getattr(summary, name).size for name in summary.axes)
+    return (
+        f"{summary.kind} of {len(counts):,} classes: {first_of(counts, _SHOWN)}; "
+        f"{numbers:,} numbers and {len(summary.counts):,} counts"
+    )
 
 
 @dataclass(frozen=True)
@@ -379,6 +386,11 @@ class Sender:
         outline = Outline(classes, samples, dim, raw_dim, client_id, origin)
         method, coding = self.method.settle(outline, self.coding)
         return outline.encoded_size(method.summary_type, method.client_settings, coding)
+
+    @property
+    def steps_in_words(self) -> str:
+        """The steps as a line says them."""
+        return " + ".join(map(str, self.steps)) or "none"
 
     def settings(self) -> dict[str, Any]:
         """Return what clients must know, as JSON has it: all that their summaries depend on."""

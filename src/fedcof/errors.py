@@ -85,7 +85,7 @@ class SummaryError(FedCOFError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exception pickles its args, which are not the parameters of __init__.
-        rebuild = partial(SummaryError, client_id=self.client_id)
+        rebuild = partial(type(self), client_id=self.client_id)
         return (rebuild, (self.code, self.message))
 
 
@@ -95,7 +95,14 @@ def naming(client_id: str) -> Iterator[None]:
     try:
         yield
     except SummaryError as error:
-        raise SummaryError(error.code, error.message, client_id=client_id) from None
+        raise type(error)(error.code, error.message, client_id=client_id) from None
+
+
+class PolicyError(SummaryError):
+    """A site's policy does not allow what is asked, or cannot be read and so allows nothing.
+
+    Its code names the key of the policy, such as ``policy-methods``.
+    """
 
 
 class CorruptBytesError(FedCOFError, ValueError):

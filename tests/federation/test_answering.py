@@ -17,7 +17,9 @@ from fedcof import __version__
 from fedcof.client import Sender
 from fedcof.data.reading.own_data import by_row
 from fedcof.federation.answering import answer, describe, summaries
+from fedcof.federation.sources import Site
 from fedcof.methods import FedCOF, client_rng
+from fedcof.privacy import OPEN
 
 SECRET = "patient 42"
 
@@ -64,7 +66,7 @@ def test_rows_of_a_table_are_announced_without_reading_them(ask):
 def test_no_number_is_announced_where_a_step_changes_what_is_sent():
     clients = {"a": (np.zeros((1, 2), np.float32), np.array([0]))}
     job = SimpleNamespace(sender=SimpleNamespace(steps=("noise",)))
-    assert not describe(job, clients).samples
+    assert not describe(job, Site(clients, OPEN, dry_run=False)).samples
 
 
 def test_summary_is_that_of_the_method_in_the_wires_format(ask):
@@ -134,15 +136,16 @@ def test_question_of_another_version_is_answered_with_a_code(ask):
 
 
 def test_answer_stops_where_it_would_be_too_large():
-    clients = make_clients(3)
-    size = len(summaries(JOB, clients, ["c000"], 10_000).summaries["c000"])
-    assert list(summaries(JOB, clients, sorted(clients), 2 * size).summaries) == ["c000", "c001"]
-    assert list(summaries(JOB, clients, sorted(clients), 2 * size - 1).summaries) == ["c000"]
+    site = Site(make_clients(3), OPEN, dry_run=False)
+    wanted = sorted(site.clients)
+    size = len(summaries(JOB, site, ["c000"], 10_000).summaries["c000"])
+    assert list(summaries(JOB, site, wanted, 2 * size).summaries) == ["c000", "c001"]
+    assert list(summaries(JOB, site, wanted, 2 * size - 1).summaries) == ["c000"]
 
 
 def test_summary_that_is_too_large_by_itself_fails_and_the_others_go():
     clients = make_clients(2) | make_clients(1, dim=500)
-    found = summaries(JOB, clients, sorted(clients), 1000)
+    found = summaries(JOB, Site(clients, OPEN, dry_run=False), sorted(clients), 1000)
     assert found.failed == {"c000": "too-large"}
     assert list(found.summaries) == ["c001"]
 

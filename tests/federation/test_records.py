@@ -44,6 +44,9 @@ def test_job_is_what_was_sent():
         {"clients": ["a", "b\n"]},
         {"codes": []},
         {"codes": 1},
+        {"withheld": [1, 2]},
+        {"withheld": [0, 0, 1, -1]},
+        {"withheld": [0, 0, 1, 1.0]},
         {"failed": 1.0},
     ],
 )

@@ -29,6 +29,8 @@ from fedcof.commands.options import (
     out_folder,
     reading_settings,
     sending_settings,
+    site_settings,
+    steps_with,
     with_settings,
 )
 from fedcof.commands.shared import (
@@ -62,6 +64,7 @@ def _check_engine(engine: str, asking: Mapping[str, Any], address: str) -> None:
     reading=reading_settings,
     hyperparameters=hyperparameters,
     sending=sending_settings,
+    site=site_settings,
     plan=partial(settings_of, Plan),
     secure=partial(settings_of, SecurePlan),
 )
@@ -105,12 +108,13 @@ def federate(
     reading: Given,
     hyperparameters: Given,
     sending: Given,
+    site: Given,
     plan: Given,
     secure: Given,
 ) -> None:
     """Run the demo's job over Flower: the same head, bit for bit, as in one process."""
     from fedcof.backbones import transform_for, with_weights
-    from fedcof.client import Sender, parse_steps
+    from fedcof.client import Sender
     from fedcof.data import Reading, fashion_mnist, get_dealing
     from fedcof.data.datasets import load, preprocessing_of
     from fedcof.experiments import evaluate
@@ -125,7 +129,7 @@ def federate(
             seed,
             **sending,
             transform=transform_for(transform, backbone),
-            steps=parse_steps(steps),
+            steps=steps_with(steps, site),
         )
         if min_clients is not None:
             plan["min_clients"] = min_clients

@@ -15,6 +15,7 @@ from rich.markup import escape
 from fedcof.settings import Declaration, settings_of
 
 if TYPE_CHECKING:
+    from fedcof.client import Step
     from fedcof.methods import Method
 
 Given = dict[str, Any]
@@ -249,6 +250,21 @@ def sending_settings() -> dict[str, Declaration]:
     from fedcof.client import Sender
 
     return {name: known for name, known in settings_of(Sender).items() if name != "seed"}
+
+
+def site_settings() -> Mapping[str, Declaration]:
+    """Return the settings of what a site lets out."""
+    from fedcof.privacy import MinSamples
+
+    return settings_of(MinSamples)
+
+
+def steps_with(text: str, site: Given) -> tuple[Step, ...]:
+    """Return the steps of ``--steps``, behind what every site lets out."""
+    from fedcof.client import parse_steps
+    from fedcof.privacy import MinSamples
+
+    return (*([MinSamples(**site)] if site else []), *parse_steps(text))
 
 
 def dealing_settings() -> dict[str, Declaration]:

@@ -38,6 +38,14 @@ def run(
         bool,
         typer.Option("--dry-run", help="Only ask every site whether it is ready, and say who is."),
     ] = False,
+    min_samples: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Ask every site to withhold classes of fewer samples; its own larger number "
+            "counts. Not beside steps in --run-config.",
+        ),
+    ] = 1,
     log_json: Annotated[
         bool,
         typer.Option("--log-json", help="Print every line of the log as a JSON object."),
@@ -52,7 +60,12 @@ def run(
     with errors_for_people():
         settings = [
             launching.as_text(Path(text)) if text.endswith(".toml") else text
-            for text in [*(run_config or []), "log-json=true", *["dry-run=true"] * dry_run]
+            for text in [
+                *(run_config or []),
+                "log-json=true",
+                *["dry-run=true"] * dry_run,
+                *[f'steps="min-samples:{min_samples}"'] * (min_samples > 1),
+            ]
         ]
         started = launching.start(app, superlink, settings)
         with _saying_how_to_go_on(started):

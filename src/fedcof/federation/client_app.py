@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
@@ -56,5 +58,15 @@ def train(message: Message, context: Context) -> Message:
 
 
 def _answer(action: str, message: Message, context: Context) -> Message:
+    if "partition-id" not in context.node_config:  # a site, and no node of a simulation
+        _show_what_leaves()
     record = answer(action, dict(message.content["question"]), context)
     return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
+
+
+def _show_what_leaves() -> None:
+    """Let the SuperNode's log have what fedcof says, from INFO on, such as what leaves."""
+    log = logging.getLogger("fedcof")
+    if not log.hasHandlers():
+        log.addHandler(logging.StreamHandler())
+        log.setLevel(logging.INFO)

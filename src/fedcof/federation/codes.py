@@ -14,6 +14,8 @@ class Code(NamedTuple):
 
 _SITE_LOG = "the SuperNode's log has the whole error"
 
+_ASK = "take one that it allows, or leave the site out: it decides what leaves it"
+
 CODES = {
     "address": Code(
         "a message of a sum from another, or to another",
@@ -58,6 +60,10 @@ CODES = {
     "dtype": Code(
         "numbers of another type than is declared",
         "the site makes its features numbers; texts in a column of features are named in its log",
+    ),
+    "dry-run": Code(
+        "a site that only says what it would send, in its log",
+        "the site takes `dry-run` out of `--node-config` when it agrees",
     ),
     "duplicate-client": Code(
         "one client twice in a site's data",
@@ -119,6 +125,10 @@ CODES = {
         "a network with other weights or another preprocessing than the server's",
         "install the same weights at both; see the guide to backbones",
     ),
+    "other-class": Code(
+        "a site that merges its small classes into one of a name that it cannot have",
+        "the site names another one in its policy, or withholds small classes",
+    ),
     "out-of-turn": Code(
         "a question of a sum that the client is not in, as after its SuperNode was started again",
         "nothing: the next attempt asks it from the start",
@@ -129,6 +139,32 @@ CODES = {
     "penalties": Code(
         "penalties that the method does not have", "install the same version of fedcof at both"
     ),
+    "policy": Code(
+        "a site whose policy cannot be read, so that nothing leaves it",
+        f"the site mends its policy or `--node-config`; {_SITE_LOG}",
+    ),
+    "policy-backbones": Code("a backbone that the site's policy does not allow", _ASK),
+    "policy-budget": Code(
+        "a job without differential privacy, or with more epsilon or delta than the site has left",
+        "take a smaller epsilon, or leave the site out; what it has spent does not come back",
+    ),
+    "policy-classes": Code(
+        "a job that shows which classes a client holds, which the site's policy hides",
+        "ask for sums over clients, by secure rounds",
+    ),
+    "policy-codings": Code("a coding that the site's policy does not allow", _ASK),
+    "policy-means-per-class": Code(
+        "more means of a class than the site's policy allows", "take fewer `means-per-class`"
+    ),
+    "policy-methods": Code("a method that the site's policy does not allow", _ASK),
+    "policy-own-data-only": Code(
+        "data that the server names, where the site's policy wants its own",
+        "the site names `data` in `--node-config`",
+    ),
+    "policy-training": Code(
+        "training, which the site's policy does not allow", "train without the site, or not at all"
+    ),
+    "policy-transforms": Code("a transform that the site's policy does not allow", _ASK),
     "privacy": Code(
         "a sum with too few clients, or too few samples, for its noise",
         "wait for more clients, or take a larger `epsilon`",
@@ -228,7 +264,7 @@ CODES = {
         "install the same version of fedcof at both",
     ),
     "withheld": Code(
-        "a step at the site that leaves nothing of the summary",
+        "a site that withholds all of the client, such as classes of few samples",
         "nothing: the site decides what leaves it",
     ),
 }

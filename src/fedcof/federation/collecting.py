@@ -299,6 +299,8 @@ class Collector:
             announced=self._sites[node_id].roster.samples,
             late=question.late,
         )
+        told = answer.withheld.keys() & wanted & self.report.answered
+        self.report.withheld |= {name: list(answer.withheld[name]) for name in told}
         if foreign := (answer.summaries.keys() | answer.failed.keys()) - wanted:
             self.report.nodes[node_id] = (
                 f"answered for {len(foreign)} clients that it was not asked for; they are ignored"

@@ -15,7 +15,7 @@ from fedcof.federation.asking import Grid
 from fedcof.federation.calling import ask_each
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer, Job, Record, code_of, fault_record
-from fedcof.federation.sources import load_clients
+from fedcof.federation.sources import load_site
 from fedcof.files import file_names, write_atomically
 
 KEEP = "keep"
@@ -40,8 +40,7 @@ def keep(question: Record, context: Any) -> dict[str, Any]:
         if not folder:
             return Answer(failed=dict.fromkeys(heads, "no-heads-folder")).to_record()
         job = Job.from_record(question)
-        source = str(context.node_config.get("data", job.data))
-        names = file_names(sorted(load_clients(source, context, job.reading)), SUFFIX)
+        names = file_names(sorted(load_site(job.data, context, job.reading).clients), SUFFIX)
         for client_id in heads.keys() & names.keys():
             write_atomically(Path(str(folder)) / names[client_id], heads[client_id])
         foreign = dict.fromkeys(sorted(heads.keys() - names.keys()), "not-here")

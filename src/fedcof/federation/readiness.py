@@ -21,7 +21,7 @@ from fedcof.errors import AnswerError, SummaryError
 from fedcof.federation.asking import Fault, Grid
 from fedcof.federation.records import Job, Record, checked_code, code_of
 from fedcof.federation.skew import clock_fault, version_fault
-from fedcof.federation.sources import extract, load_clients
+from fedcof.federation.sources import extract, load_site
 from fedcof.federation.watching import Watch
 
 CHECK = "check"
@@ -102,20 +102,27 @@ def check(question: Record, context: Any) -> dict[str, Any]:
     }
     try:
         job = Job.from_record(question)
-        clients = load_clients(str(context.node_config.get("data", job.data)), context, job.reading)
+        site = load_site(job.data, context, job.reading)
+        clients = site.clients
         known["clients"] = len(clients)
         if not clients:
             raise SummaryError("no-data", "there are no clients")
         first = min(clients)
+        site.policy.check(job.sender, backbone=job.backbone)
         features, labels, origin = extract(*clients[first], job.backbone)
         known |= {
             "dim": int(features.shape[1]),
             "labels": "str" if labels.dtype.kind in "US" else "int",
             "origin": json.dumps(dict(origin or job.origin), sort_keys=True)[:_LONGEST],
         }
-        sent = job.sender.send(features, labels, client_id=first, origin=origin or job.origin)
-        if sent is None:
-            raise SummaryError("withheld", "a step leaves nothing of this client's summary")
+        sent = site.policy.send(
+            job.sender,
+            features,
+            labels,
+            backbone=job.backbone,
+            client_id=first,
+            origin=origin or job.origin,
+        )
         known["summary_bytes"] = len(sent.data)
     except BaseException as error:  # as in `answering`
         _log.error("not ready: %s", code_of(error), exc_info=error)

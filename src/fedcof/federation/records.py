@@ -144,19 +144,30 @@ class Roster:
 
 @dataclass(frozen=True)
 class Answer:
-    """Summaries of a SuperNode's clients, and the codes of those that failed."""
+    """Summaries of a SuperNode's clients, and the codes of those that failed.
+
+    Parameters
+    ----------
+    summaries : mapping of str to bytes, default {}
+    failed : mapping of str to str, default {}
+    withheld : mapping of str to (int, int), default {}
+        How many classes and samples of a client are in no summary, where its site lets it be known.
+    """
 
     summaries: Mapping[str, bytes] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    withheld: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
         """Return the answer as it goes over the wire, all summaries as one string of bytes."""
+        numbers = [number for name in self.summaries for number in self.withheld.get(name, (0, 0))]
         return {
             "clients": list(self.summaries),
             "sizes": [len(data) for data in self.summaries.values()],
             "blob": b"".join(self.summaries.values()),
             "failed": list(self.failed),
             "codes": list(self.failed.values()),
+            **({"withheld": numbers} if any(numbers) else {}),
         }
 
     @classmethod
@@ -181,7 +192,15 @@ class Answer:
             raise AnswerError("has summaries whose sizes do not fit")
         if not isinstance(codes, list) or len(codes) != len(failed):
             raise AnswerError("has clients that failed without a code")
+        withheld = record.get("withheld", [0, 0] * len(client_ids))
+        if (
+            not isinstance(withheld, list)
+            or len(withheld) != 2 * len(client_ids)
+            or not all(type(number) is int and number >= 0 for number in withheld)
+        ):
+            raise AnswerError("has no two numbers of what every client withholds")
         stops = accumulate(sizes, initial=0)
+        pairs = zip(client_ids, withheld[::2], withheld[1::2], strict=True)
         return cls(
             summaries={
                 client_id: blob[start:stop]
@@ -189,6 +208,9 @@ class Answer:
             },
             failed={
                 client_id: checked_code(code) for client_id, code in zip(failed, codes, strict=True)
+            },
+            withheld={
+                name: (classes, samples) for name, classes, samples in pairs if classes or samples
             },
         )
 

@@ -65,6 +65,8 @@ class CollectionReport:
         Those whose summary does not fit most others, and does not count, with the reason.
     odd : dict of str to str
         Those who count though their summary is odd beside the others, with the reason.
+    withheld : dict of str to list of int
+        Those whose site says that it withholds something of them: how many classes and samples.
     missing : dict of str to str
         Those who did not answer, with the reason.
     late : set of str
@@ -102,6 +104,7 @@ class CollectionReport:
     refused: dict[str, str] = field(default_factory=dict)
     misfit: dict[str, str] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
+    withheld: dict[str, list[int]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
     duplicate: set[str] = field(default_factory=set)

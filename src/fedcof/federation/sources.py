@@ -2,9 +2,10 @@
 
 A source is a string: a function ``package.module:name`` of the user's own, which is called with
 Flower's ``Context`` and returns ``(data, labels)`` of one client, a mapping of client ids to such
-pairs (it may be lazy), or an iterable of ``(client_id, data, labels)``; or else a path, which
-`fedcof.data.read` reads. What its columns are called is in the settings of `fedcof.data.Reading`,
-those of the node's configuration before those of the run's.
+pairs (it may be lazy), an iterable of ``(client_id, data, labels)``, or one of these in
+`fedcof.privacy.Protected`; or else a path, which `fedcof.data.read` reads. What its columns are
+called is in the settings of `fedcof.data.Reading`, those of the node's configuration before those
+of the run's.
 
 *data* are features, shape (n, dim), or n images as `fedcof.data.read_image` takes them. In a
 deployment every question is answered by a new process, so what only images need is imported only
@@ -26,15 +27,75 @@ from numpy.typing import NDArray
 
 from fedcof.data.reading import USUAL_NAMES, OwnData, Reading, read
 from fedcof.data.reading.folders import KINDS
-from fedcof.data.reading.own_data import Data, LazyClients, are_features
+from fedcof.data.reading.own_data import Data, LazyClients, are_features, rows_of
 from fedcof.data.reading.values import as_data
-from fedcof.errors import SummaryError
+from fedcof.errors import PolicyError, SummaryError
 from fedcof.labels import as_labels
+from fedcof.privacy.policy import OPEN, WITHHELD, Policy, Protected, dry_run_of_node, policy_of_node
 from fedcof.settings import read_settings
 
 Clients = Mapping[str, tuple[Data, Any]]
 
+DRY_RUN = "dry-run"
+"""The code of a site that only tries."""
+
 _log = logging.getLogger(__name__)
+
+
+class Site(NamedTuple):
+    """What a SuperNode holds, and what may leave it.
+
+    Parameters
+    ----------
+    clients : mapping of str to (data, labels)
+    policy : Policy
+        That of its configuration, and that of its ``load_data``.
+    dry_run : bool
+        Whether it only says what it would send.
+    """
+
+    clients: Clients
+    policy: Policy
+    dry_run: bool
+
+    def check_not_dry(self) -> None:
+        """Check that something may leave the site.
+
+        Raises
+        ------
+        SummaryError
+            If it only says what would, by its configuration.
+        """
+        if self.dry_run:
+            raise SummaryError(DRY_RUN, "the site only tries, by dry-run in its configuration")
+
+
+def load_site(source: str, context: Any, reading: Reading = USUAL_NAMES) -> Site:
+    """Return the clients of a SuperNode, and its policy, which is read first.
+
+    Parameters
+    ----------
+    source, reading
+        What the server says of the data, for where the node's configuration does not; not heeded
+        where the policy says that the site alone does. See `load_clients`.
+    context : flwr.app.Context
+        The SuperNode's.
+
+    Raises
+    ------
+    PolicyError
+        If the policy cannot be read: nothing leaves then.
+    SummaryError, OwnDataError, FileNotFoundError
+        As `load_clients`.
+    """
+    config = context.node_config
+    policy, dry_run = policy_of_node(config), dry_run_of_node(config)
+    if policy.own_data_only:
+        source, reading = "", USUAL_NAMES
+    loaded, own = _load(str(config.get("data", source)), context, reading)
+    if own.own_data_only and not policy.own_data_only and "data" not in config:
+        raise PolicyError("policy-own-data-only", "the site's own configuration names no data")
+    return Site(loaded, policy & own, dry_run)
 
 
 def load_clients(source: str, context: Any, reading: Reading = USUAL_NAMES) -> Clients:
@@ -60,6 +121,11 @@ def load_clients(source: str, context: Any, reading: Reading = USUAL_NAMES) -> C
     OwnDataError, FileNotFoundError
         If it cannot be read.
     """
+    return _load(source, context, reading)[0]
+
+
+def _load(source: str, context: Any, reading: Reading) -> tuple[Clients, Policy]:
+    """Return the clients of a source, and the policy that it states of them."""
     if not source:
         raise SummaryError("no-data", "name the data: data = ... in the node's configuration")
     name = str(context.node_config.get("client-id", f"node-{context.node_id}"))
@@ -73,16 +139,19 @@ def load_clients(source: str, context: Any, reading: Reading = USUAL_NAMES) -> C
                 f"data = {source!r} is no path, and no function of a module ({error}); expected a "
                 "path that is there, or package.module:function",
             ) from error
-        return _as_mapping(function(context), name)
+        loaded = function(context)
+        if isinstance(loaded, Protected):
+            return _as_mapping(loaded.data, name), loaded.policy
+        return _as_mapping(loaded, name), OPEN
     own = _read(source, read_settings(Reading, {**asdict(reading), **context.node_config}))
     clients = own.by_client(name)
     node, nodes = (context.node_config.get(key) for key in ("partition-id", "num-partitions"))
     if node is None or nodes is None:
-        return clients
+        return clients, OPEN
     share = sorted(clients)[node::nodes]
     if isinstance(clients, LazyClients):
-        return clients.subset(share)
-    return {name: clients[name] for name in share}
+        return clients.subset(share), OPEN
+    return {name: clients[name] for name in share}, OPEN
 
 
 @lru_cache(maxsize=1)  # the worker of a simulation answers for one node after the other
@@ -126,6 +195,23 @@ def _has_labels(pair: Any) -> bool:
     """Return whether a client's labels are an array of integers or texts."""
     labels = pair[1] if isinstance(pair, tuple) and len(pair) == 2 else None
     return isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iuU"
+
+
+def enough_of(policy: Policy, data: Data, labels: Any) -> tuple[Data, Any]:
+    """Return the samples of a client on which it may train: of classes with enough of them.
+
+    Raises
+    ------
+    SummaryError
+        If there are none.
+    """
+    if policy.min_samples == 1:
+        return data, labels
+    coded = as_labels(labels)
+    rows = policy.trained_on(coded)
+    if not len(rows):
+        raise SummaryError(WITHHELD, "no class has enough samples to train on")
+    return rows_of(as_data(data), rows), coded[rows]
 
 
 class Extracted(NamedTuple):

@@ -2,17 +2,23 @@
 
 from fedcof.privacy.count_noise import CountNoise
 from fedcof.privacy.differential import CentralPrivacy, SimulatedNoise, private_sums
+from fedcof.privacy.policy import OPEN, Guarantee, Policy, Protected, read_policy
 from fedcof.privacy.site import MinSamples
 from fedcof.privacy.sums import Arrays, Layout, Sums, sums_of
 
 __all__ = [
+    "OPEN",
     "Arrays",
     "CentralPrivacy",
     "CountNoise",
+    "Guarantee",
     "Layout",
     "MinSamples",
+    "Policy",
+    "Protected",
     "SimulatedNoise",
     "Sums",
     "private_sums",
+    "read_policy",
     "sums_of",
 ]

@@ -37,7 +37,9 @@ class MinSamples(Step):
     small_classes: Literal["withhold", "merge"] = setting(
         "withhold", "What becomes of such classes: withheld, or merged into one other class."
     )
-    other: str = setting("", "That other class; empty: 'other', or -1 where labels are integers.")
+    other_class: str = setting(
+        "", "That other class; empty: 'other', or -1 where labels are integers."
+    )
 
     def samples(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         """Return which samples are summarized, and under which labels.
@@ -65,14 +67,14 @@ class MinSamples(Step):
     def _other(self, labels: NDArray[Any]) -> NDArray[Any]:
         """Return the other class as a label of the same type, shape (1,)."""
         if labels.dtype.kind == "U":
-            return as_labels([self.other or OTHER_TEXT])
+            return as_labels([self.other_class or OTHER_TEXT])
         try:
-            return np.array([self.other or OTHER_INTEGER]).astype(np.int64)
+            return np.array([self.other_class or OTHER_INTEGER]).astype(np.int64)
         except (ValueError, OverflowError):
             raise SummaryError(
                 "other-class",
-                f"the other class is called {self.other!r}, but the labels are integers: give an "
-                "integer that is no class",
+                f"the other class is called {self.other_class!r}, but the labels are integers: "
+                "give an integer that is no class",
             ) from None
 
     def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:

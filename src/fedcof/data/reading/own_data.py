@@ -135,7 +135,7 @@ class OwnData:
         """Return these rows, in this order; no image is read."""
         return replace(
             self,
-            data=_rows_of(self.data, rows),
+            data=rows_of(self.data, rows),
             labels=None if self.labels is None else self.labels[rows],
             clients=None if self.clients is None else self.clients[rows],
             places=self.places.subset(rows),
@@ -166,7 +166,7 @@ class OwnData:
                     stacklevel=2,
                 )
             return {name: (self.data, self.labels)}
-        return by_row(self.clients, lambda rows: (_rows_of(self.data, rows), self._labels(rows)))
+        return by_row(self.clients, lambda rows: (rows_of(self.data, rows), self._labels(rows)))
 
     def _labels(self, rows: NDArray[np.int64]) -> Any:
         return None if self.labels is None else self.labels[rows]
@@ -301,7 +301,8 @@ def are_features(data: Data) -> bool:
     return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind == "f"
 
 
-def _rows_of(data: Data, rows: NDArray[Any]) -> Data:
+def rows_of(data: Data, rows: NDArray[Any]) -> Data:
+    """Return some rows of features or images; no image is read."""
     return data[rows] if isinstance(data, np.ndarray) else Rows(data, rows)
 
 

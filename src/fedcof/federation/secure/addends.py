@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fedcof.client import said
 from fedcof.errors import SummaryError
 from fedcof.federation.records import Job
 from fedcof.federation.secure.statistic import Statistic
 from fedcof.federation.sources import Clients, extract
 from fedcof.methods import client_rng
 from fedcof.privacy.secure.ring import Vector
+
+_log = logging.getLogger(__name__)
 
 
 def addends(
@@ -33,6 +37,8 @@ def addends(
     array, coded, made_by = sender.prepared(
         features, labels, client_id=client_id, origin=origin or job.origin
     )
+    if not len(coded):
+        raise SummaryError("withheld", "nothing is left to sum of what this client has")
     _check_range(statistic, np.asarray(array, np.float64))
     dim = array.shape[1]
     agreed = replace(statistic, dim=statistic.dim or dim)
@@ -44,6 +50,7 @@ def addends(
         if left is None:
             raise SummaryError("withheld", "a step leaves nothing of this client's summary")
         summary = left
+    _log.info("%s: %s; steps: %s; under masks", client_id, said(summary), sender.steps_in_words)
     arrays = sums.of_summary(agreed.phase, summary, agreed.totals)
     return agreed.layout(sender.method).encode(arrays), dim, made_by
 

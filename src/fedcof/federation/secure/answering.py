@@ -13,7 +13,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from fedcof.federation.secure.addends import addends
 from fedcof.federation.secure.once import forget_old, take_once
 from fedcof.federation.secure.signing import KnownSites, SiteKey, Unsigned
 from fedcof.federation.secure.statistic import MASK, OPEN, PREPARE, Statistic, agreement
-from fedcof.federation.sources import Clients
+from fedcof.federation.sources import Clients, Site
 from fedcof.privacy.secure.client import Client
 from fedcof.privacy.secure.ring import Vector
 from fedcof.privacy.secure.terms import Terms
@@ -73,14 +73,14 @@ class Memory:
         return draw
 
 
-def answer(job: Job, clients: Clients, question: Record, context: Any) -> Answer:
+def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
     """Take one step of a sum with the clients of this SuperNode that are asked.
 
     Parameters
     ----------
     job : Job
-    clients : mapping
-        The data of the SuperNode's clients.
+    site : Site
+        The SuperNode's clients, and what may leave it.
     question : Record
         The statistic, the step, and a message for each client, as the server asks it.
     context : flwr.app.Context
@@ -94,18 +94,22 @@ def answer(job: Job, clients: Clients, question: Record, context: Any) -> Answer
     statistic, exchange = Statistic.from_record(question), int(question["exchange"])
     messages = Answer.from_record(question, limit=len(question["blob"])).summaries
     kept: ConfigRecord = context.state.config_records.setdefault(_KEPT, ConfigRecord())
+    clients = site.clients
+    guarded = replace(job, sender=site.policy.guarded(job.sender))
     done: dict[str, bytes] = {}
     failed: dict[str, str] = {}
     for client_id, message in messages.items():
         try:
             if client_id not in clients:
                 raise SummaryError("unknown-client", f"{client_id!r} is not here")
+            site.policy.check(job.sender, backbone=job.backbone, summed=True)
+            site.check_not_dry()
             if exchange == PREPARE:
-                done[client_id] = _prepared(job, statistic, clients, client_id)
+                done[client_id] = _prepared(guarded, statistic, clients, client_id)
                 continue
             memory = _recalled(kept, client_id, str(question["sum"]), exchange)
             take_once(memory.token, str(exchange))
-            vector = _vector(job, statistic, clients, client_id, exchange)
+            vector = _vector(guarded, statistic, clients, client_id, exchange)
             agreed = agreement(job, statistic, memory.sum_id, question["members"])
             keys = _keys(agreed, context.node_config)
             layout = statistic.layout(job.sender.method)

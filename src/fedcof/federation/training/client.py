@@ -19,9 +19,10 @@ from fedcof.data import Reading
 from fedcof.errors import HeadError, SummaryError
 from fedcof.federation.faults import CANNOT
 from fedcof.federation.records import code_of
-from fedcof.federation.sources import load_clients
+from fedcof.federation.sources import Site, enough_of, load_site
 from fedcof.federation.training.exchange import CONFIG, to_answer, to_task
 from fedcof.federation.training.inputs import as_inputs
+from fedcof.privacy.policy import WITHHELD
 from fedcof.training.classifier import Classifier, best_device
 from fedcof.training.exchange import PROMPTS, Task, Update
 from fedcof.training.heads import head_of
@@ -41,19 +42,22 @@ def train(message: Message, context: Context) -> Message:
     try:
         task, client_id = to_task(message.content)
         config: dict[str, Any] = dict(message.content.config_records[CONFIG])
-        source = str(context.node_config.get("data", config["data"]))
-        data, labels = load_clients(source, context, Reading(**json.loads(config["reading"])))[
-            client_id
-        ]
-        update = _update(task, client_id, data, labels, config)
+        reading = Reading(**json.loads(config["reading"]))
+        site = load_site(str(config["data"]), context, reading)
+        site.policy.check_training(
+            backbone=str(config["backbone"]), transform=parse(config["transform"])
+        )
+        site.check_not_dry()
+        update = _update(task, client_id, site, config)
         return Message(to_answer(client_id, update), reply_to=message)
     except BaseException as error:  # as in `answering`
         _log.error("cannot train: %s", code_of(error), exc_info=error)
         return Message(Error(CANNOT, code_of(error)), reply_to=message)
 
 
-def _update(task: Task, client_id: str, data: Any, labels: Any, config: dict[str, Any]) -> Update:
+def _update(task: Task, client_id: str, site: Site, config: dict[str, Any]) -> Update:
     """Train what the state holds: a head on features, or a network or prompts on images."""
+    data, labels = enough_of(site.policy, *site.clients[client_id])
     name, head = (
         str(config["backbone"]),
         head_of(task.state, np.asarray(config["classes"]), parse(config["transform"])),
@@ -71,6 +75,8 @@ def _update(task: Task, client_id: str, data: Any, labels: Any, config: dict[str
             )
         model = Classifier(module, head).to(best_device())
         inputs, labels = as_inputs(data, labels, preprocessing=preprocessing)
+    if len(site.policy.trained_on(labels)) < len(labels):
+        raise SummaryError(WITHHELD, "a class has too few images that can be read")
     samples = Samples(inputs, _class_index(labels, head.classes))
     if isinstance(model.backbone, nn.Identity) and task.settings.optimizer == "sgd":
         [update] = probe_clients({client_id: samples}, task, [client_id])
