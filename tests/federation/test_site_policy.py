@@ -201,3 +201,39 @@ def test_the_report_of_a_run_says_who_refused_and_who_withholds(tmp_path, file):
     assert report.withheld == {"a": [1, 1]}
     assert head.classes.tolist() == [0, 1]
     assert type(report).load(tmp_path / "run" / "report.json").withheld == {"a": [1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({"min-samples": 5}, "policy-training:PolicyError"),
+        ({"policy": "none.toml"}, "policy:PolicyError"),
+        ({"dry-run": True}, "dry-run:SummaryError"),
+    ],
+)
+def test_a_client_does_not_train_against_its_policy(monkeypatch, config, code):
+    pytest.importorskip("torch")
+    from fedcof.federation.training import client as training
+
+    monkeypatch.setitem(grid_double.NODES, 1, CLIENTS)
+    monkeypatch.setattr(training, "to_task", lambda content: (None, "north"))
+    monkeypatch.setattr(training, "Message", lambda content, reply_to: content)
+    asked = {"data": JOB.data, "reading": "{}", "backbone": "", "transform": "none"}
+    message = SimpleNamespace(content=SimpleNamespace(config_records={training.CONFIG: asked}))
+    reply = training.train(message, SimpleNamespace(node_id=1, node_config=config))
+    assert reply.reason == code
+
+
+def test_the_supernodes_log_has_what_leaves(monkeypatch, capsys):
+    from fedcof.federation import client_app
+
+    log = logging.getLogger("fedcof")
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(log, "propagate", False)  # as where nobody has set up logging
+    level = log.level
+    try:
+        client_app._show_what_leaves()
+        logging.getLogger("fedcof.privacy.policy").info("north: two classes")
+    finally:
+        log.setLevel(level)
+    assert "north: two classes" in capsys.readouterr().err
