@@ -105,6 +105,10 @@ class PolicyError(SummaryError):
     """
 
 
+class BudgetError(SummaryError):
+    """A client's privacy budget does not allow a release, or its ledger cannot be used."""
+
+
 class CorruptBytesError(FedCOFError, ValueError):
     """Bytes are truncated, altered, or not in the format of fedcof."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from fedcof.experiments import beyond, hostile, paper
+from fedcof.experiments import beyond, hostile, paper, private
 from fedcof.experiments.experiment import Experiment
 
 
@@ -33,7 +33,9 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-EXPERIMENTS = by_name((*paper.DECLARED, *beyond.EXPERIMENTS, *hostile.EXPERIMENTS))
+EXPERIMENTS = by_name(
+    (*paper.DECLARED, *beyond.EXPERIMENTS, *hostile.EXPERIMENTS, *private.EXPERIMENTS)
+)
 """Every experiment by its name."""
 
 

@@ -169,6 +169,10 @@ CODES = {
         "a sum with too few clients, or too few samples, for its noise",
         "wait for more clients, or take a larger `epsilon`",
     ),
+    "privacy-budget": Code(
+        "a client whose privacy budget is spent, or whose ledger cannot be used",
+        "the run asks for a smaller epsilon, or who owns the data raises the budget",
+    ),
     "products": Code(
         "sketches of another random matrix than the server's",
         "solve with the `matrix-seed` with which they were made",

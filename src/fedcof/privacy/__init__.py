@@ -2,6 +2,7 @@
 
 from fedcof.privacy.count_noise import CountNoise
 from fedcof.privacy.differential import CentralPrivacy, SimulatedNoise, private_sums
+from fedcof.privacy.ledger import Budget, Ledger
 from fedcof.privacy.policy import OPEN, Guarantee, Policy, Protected, read_policy
 from fedcof.privacy.site import MinSamples
 from fedcof.privacy.sums import Arrays, Layout, Sums, sums_of
@@ -9,10 +10,12 @@ from fedcof.privacy.sums import Arrays, Layout, Sums, sums_of
 __all__ = [
     "OPEN",
     "Arrays",
+    "Budget",
     "CentralPrivacy",
     "CountNoise",
     "Guarantee",
     "Layout",
+    "Ledger",
     "MinSamples",
     "Policy",
     "Protected",

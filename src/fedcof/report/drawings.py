@@ -19,7 +19,7 @@ from fedcof.report.names import AXIS_TITLES, COLUMN_TITLES, method_title, place,
 from fedcof.report.rounds import Average, average
 from fedcof.report.tables import OF_CLIENTS, Line, Table
 
-_LOG = ("alpha", "shrinkage")
+_LOG = ("alpha", "privacy_loss", "shrinkage")
 _DEALT = ("dataset", "backbone", "clients", "alpha", "participation")
 _OF_DATA = ("dataset", "clients", "alpha")
 """What the classes of a client depend on."""
@@ -206,7 +206,7 @@ def _curve(lines: Sequence[Line], x: str, by: str, metric: str) -> Curve:
     shown = show(by, lines[0].setting)
     title = AXIS_TITLES.get(by, COLUMN_TITLES.get(by, by))
     return Curve(
-        shown if by in ("dataset", "noise") else f"{title}: {shown}",
+        shown if by in ("dataset", "noise", "privacy") else f"{title}: {shown}",
         places,
         [at[each].mean for each in places],
         [math.nan if (d := at[each].deviation) is None else d for each in places],

@@ -51,6 +51,8 @@ COLUMN_TITLES = {
     "epsilon": "ε",
     "lie": "lie",
     "defence": "defence",
+    "privacy": "privacy",
+    "privacy_loss": "ε",
     "method": "method",
 }
 """The columns of a setting, in the order in which they are shown."""
@@ -61,9 +63,17 @@ AXIS_TITLES = {
     "epsilon": "noise parameter ε",
     "means_per_class": "means a client",
     "hostile": "share of clients that lie",
+    "privacy_loss": "privacy loss ε",
 }
 """Settings on the axis of a figure, or at the head of a grid."""
-_SYMBOLS = {"alpha": "α", "shrinkage": "γ", "epsilon": "ε", "ridge": "λ", "lie": "lie"}
+_SYMBOLS = {
+    "alpha": "α",
+    "shrinkage": "γ",
+    "epsilon": "ε",
+    "ridge": "λ",
+    "lie": "lie",
+    "privacy_loss": "ε",
+}
 _SCATTERS = {"between": "G_btw", "both": "G_btw + G_with"}
 
 
