@@ -195,6 +195,12 @@ def said(summary: Summary) -> str:
     )
 
 
+def _withheld(held: NDArray[Any], kept: NDArray[Any], summary: Summary) -> Withheld:
+    """Return what of a client's labels is not in its summary, which was made of those kept."""
+    gone = np.setdiff1d(held, summary.classes)
+    return Withheld(len(gone), len(held) - int(np.isin(kept, summary.classes).sum()))
+
+
 @dataclass(frozen=True)
 class Sender:
     """How every client of a federation makes what it sends.
@@ -302,9 +308,7 @@ class Sender:
             summary = step(summary, noise or rng)
             if summary is None:
                 return None
-        held = as_labels(labels)
-        gone = np.setdiff1d(held, summary.classes)
-        withheld = Withheld(len(gone), len(held) - int(np.isin(coded, summary.classes).sum()))
+        withheld = _withheld(as_labels(labels), coded, summary) if self.steps else Withheld()
         return Sent(summary, summary.to_bytes(coding), coding, withheld)
 
     def _chosen(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
