@@ -156,3 +156,10 @@ def test_a_file_that_is_no_settings_is_named(tmp_path, text):
 @pytest.mark.parametrize("line", ["", "{", "{}", '{"event": 1}', "[1]", '"{"'])
 def test_a_line_that_is_no_event_is_none(line):
     assert launching.event_of(line) is None
+
+
+def test_a_threshold_of_samples_is_asked_of_all_sites(flower):
+    _, calls = flower([end(0)], options=["--min-samples", "5"])
+    assert 'steps="min-samples:5"' in calls[0]
+    _, calls = flower([end(0)])
+    assert not any("min-samples" in word for call in calls[3:] for word in call)

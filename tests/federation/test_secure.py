@@ -439,3 +439,39 @@ def test_what_needs_more_than_sums_is_refused_before_anybody_is_asked(
 def test_two_clients_are_not_summed(tmp_path):
     with pytest.raises(TooFewClientsError, match="2 clients can be summed, at least 3"):
         run(one_each(make_clients(2)), tmp_path)
+
+
+# What the sites allow
+
+
+@pytest.mark.parametrize("method", [FedNCM(), FedCOF()], ids=lambda method: method.name)
+def test_a_site_with_hidden_classes_answers_and_what_its_policy_withholds_is_zeros(
+    method, tmp_path
+):
+    policy = tmp_path / "policy.toml"
+    policy.write_text("classes = 'hidden'\nmin-samples = 3\n")
+    grid = one_each(TEN)
+    grid.configs = {node: {"policy": str(policy)} for node in grid.nodes}
+    head, report = run(grid, tmp_path / "run", method=method)
+    assert report.answered == set(TEN)
+    enough = {
+        name: (x[kept], y[kept])
+        for name, (x, y) in TEN.items()
+        for kept in [np.bincount(y, minlength=3)[y] >= 3]
+    }
+    assert any(len(y) < 9 for _, y in enough.values())
+    assert_alike(head, open_head(method, enough))
+
+
+def test_a_site_that_does_not_allow_it_is_refused_with_a_code(tmp_path):
+    (tmp_path / "policy.toml").write_text("methods = ['fed3r']\n")
+    (tmp_path / "budget.toml").write_text("epsilon = 1.0\ndelta = 1e-5\n")
+    grid = one_each(TEN)
+    grid.configs = {
+        1: {"policy": str(tmp_path / "policy.toml")},
+        2: {"policy": str(tmp_path / "budget.toml")},
+        3: {"dry-run": True},
+    }
+    _, report = run(grid, tmp_path / "run")
+    codes = {name: reason.partition(":")[0] for name, reason in report.refused.items()}
+    assert codes == {"c000": "policy-methods", "c001": "policy-budget", "c002": "dry-run"}
