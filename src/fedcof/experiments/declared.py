@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from fedcof.experiments import beyond, hostile, paper, private
+from fedcof.experiments import audit, beyond, hostile, paper, private
 from fedcof.experiments.experiment import Experiment
 
 
@@ -34,7 +34,13 @@ def _plain(name: str) -> str:
 
 
 EXPERIMENTS = by_name(
-    (*paper.DECLARED, *beyond.EXPERIMENTS, *hostile.EXPERIMENTS, *private.EXPERIMENTS)
+    (
+        *paper.DECLARED,
+        *beyond.EXPERIMENTS,
+        *hostile.EXPERIMENTS,
+        *private.EXPERIMENTS,
+        *audit.EXPERIMENTS,
+    )
 )
 """Every experiment by its name."""
 

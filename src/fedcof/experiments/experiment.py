@@ -16,7 +16,7 @@ from fedcof.training import Round
 if TYPE_CHECKING:
     from fedcof.experiments.clients import Clients
 
-Figure = Literal["communication", "curves", "frontier", "noisy-counts", "rounds"]
+Figure = Literal["audit", "communication", "curves", "frontier", "noisy-counts", "rounds"]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Experiment:
         The paper's numbers.
     metrics : tuple of str
         What is shown, keys of `METRICS`.
-    figure : {"communication", "curves", "frontier", "noisy-counts", "rounds"}, optional
+    figure : {"audit", "communication", "curves", "frontier", "noisy-counts", "rounds"}, optional
         How it is drawn.
     x, lines : str
         For curves, also those of noisy counts: the column on the x axis, and the column whose
@@ -269,6 +269,9 @@ METRICS = {
     "multiple": Metric("× FedCOF's bytes", 1.0, ",.2f"),
     "client_seconds": Metric("seconds of a client", 1.0, ".3f"),
     "server_seconds": Metric("seconds of the server", 1.0, ".2f"),
+    "found_at_1": Metric("found at 1 % false (%)", 0.01, ".1f"),
+    "attack_area": Metric("area under ROC", 1.0, ".3f"),
+    "measured_epsilon": Metric("ε measured, at least", 1.0, ".2f"),
     "num_means": Metric("means M", 1.0, ",.0f"),
     "seconds": Metric("seconds", 1.0, ",.1f"),
     "means_received": Metric("means received per class", 1.0, ".1f"),

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from fedcof.experiments import METRICS, Experiment
 from fedcof.report import figures
-from fedcof.report.figures import ACCURACY, Bars, Curve, Panel, Point
+from fedcof.report.figures import ACCURACY, Bars, Curve, Panel, Point, Rates
 from fedcof.report.names import AXIS_TITLES, COLUMN_TITLES, method_title, place, seeds, show
 from fedcof.report.rounds import Average, average
 from fedcof.report.tables import OF_CLIENTS, Line, Table
@@ -23,6 +23,7 @@ _LOG = ("alpha", "privacy_loss", "shrinkage")
 _DEALT = ("dataset", "backbone", "clients", "alpha", "participation")
 _OF_DATA = ("dataset", "clients", "alpha")
 """What the classes of a client depend on."""
+_SHOWN_ATTACKS = ("single samples", "class means", "head")
 
 
 class Drawing(NamedTuple):
@@ -49,6 +50,7 @@ class Drawing(NamedTuple):
 def draw(experiment: Experiment, table: Table) -> list[Drawing]:
     """Return the figures of an experiment."""
     makers = {
+        "audit": _audit,
         "communication": _communication,
         "curves": _curves,
         "frontier": _frontier,
@@ -212,6 +214,74 @@ def _curve(lines: Sequence[Line], x: str, by: str, metric: str) -> Curve:
         [math.nan if (d := at[each].deviation) is None else d for each in places],
         {each: paper for each in places if (paper := at[each].paper) is not None},
     )
+
+
+def _audit(experiment: Experiment, table: Table) -> Iterator[Drawing]:
+    """Yield what each attack finds, a panel an attack, and what is measured against what is stated.
+
+    The rates are those of the first seed.
+    """
+    for where, lines in _panels(table, _DEALT):
+        panels = [
+            Rates(
+                _attack(there[0]),
+                {_protection(line): line.rows[0].measured["roc"] for line in there},
+            )
+            for there in _group(lines, ("attack", "method"))
+            if there[0].setting["attack"] in _SHOWN_ATTACKS
+        ]
+        if panels:
+            yield Drawing(
+                figures.attack_rates(panels),
+                _caption(
+                    f"{experiment.title}, members found against others taken for members: {where}",
+                    "Dotted: an attack that knows nothing",
+                ),
+                [
+                    {"attack": panel.title, "protection": name, "false": false, "found": found}
+                    for panel in panels
+                    for name, rates in panel.rates.items()
+                    for false, found in rates
+                ],
+            )
+        stated = [
+            line
+            for line in lines
+            if "epsilon" in line.setting and "measured_epsilon" in line.values
+        ]
+        if stated:
+            measured = [
+                _curve(group, "epsilon", "attack", "measured_epsilon")._replace(
+                    label=f"{_attack(group[0])}: {group[0].setting['protection']}"
+                )
+                for group in _group(stated, ("attack", "method", "protection"))
+            ]
+            yield Drawing(
+                figures.measured_against_stated(measured, METRICS["measured_epsilon"].title),
+                _caption(
+                    f"{experiment.title}, ε measured (95 % confidence) against ε stated: {where}",
+                    "Dashed: as stated",
+                ),
+                [
+                    {"attack": curve.label, "stated": x, "measured": mean}
+                    for curve in measured
+                    for x, mean in zip(curve.x, curve.mean, strict=True)
+                ],
+            )
+
+
+def _attack(line: Line) -> str:
+    """Return the attack, and the method where it is on what a server makes."""
+    attack: str = line.setting["attack"]
+    if attack in ("single samples", "class means"):
+        return attack
+    return f"{attack}, {line.shown['method']}"
+
+
+def _protection(line: Line) -> str:
+    epsilon = line.setting.get("epsilon")
+    protection: str = line.setting["protection"]
+    return protection if epsilon is None else f"{protection}, ε {epsilon:g}"
 
 
 def _noisy_counts(experiment: Experiment, table: Table) -> Iterator[Drawing]:

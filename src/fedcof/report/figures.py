@@ -333,6 +333,64 @@ def counts_before_and_after(panels: Sequence[Bars]) -> Figure:
     return figure
 
 
+class Rates(NamedTuple):
+    """A panel of `attack_rates`: by protection, pairs of false and of true positives."""
+
+    title: str
+    rates: Mapping[str, Sequence[Sequence[float]]]
+
+
+def attack_rates(panels: Sequence[Rates]) -> Figure:
+    """Draw which share of the members an attack names against that of the others, both on logs."""
+    names = list(dict.fromkeys(name for panel in panels for name in panel.rates))
+    styles = dict(zip(names, series_styles([""] * len(names)), strict=True))
+    across = min(2, len(panels))
+    down = math.ceil(len(panels) / across)
+    size = (_PANEL[0] * across, _PANEL[1] * down + _LEGEND_HEIGHT / 2)
+    figure = Figure(size, layout="constrained", facecolor="none")
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, panel in zip(grid, panels, strict=False):
+        _dress(axes, panel.title)
+        low = min(false for rates in panel.rates.values() for false, _ in rates)
+        axes.plot([low, 1], [low, 1], color=INK, lw=0.9, ls=":", zorder=1)
+        for name, rates in panel.rates.items():
+            false, found = zip(*rates, strict=True)
+            shown = np.maximum(found, low)
+            _line(axes, false, list(shown), styles[name]._replace(marker=""), lw=1.6, label=name)
+        axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.15))
+        axes.set_xlabel("others taken for members")
+        axes.set_ylabel("members found")
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    handles: dict[str, Any] = {}
+    for axes in grid[: len(panels)]:
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        [handles[name] for name in names],
+        names,
+        loc="outside lower center",
+        ncols=3 if across > 1 else 2,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+    return figure
+
+
+def measured_against_stated(lines: Sequence[Curve], y_title: str) -> Figure:
+    """Draw a measured epsilon against the stated one, which it has to stay below."""
+    figure, axes = _axes("")
+    for line, style in zip(lines, series_styles([line.method for line in lines]), strict=True):
+        _line(axes, line.x, line.mean, style, markersize=5, label=line.label)
+        _band(axes, line.x, line, style)
+    most = max(x for line in lines for x in line.x)
+    axes.plot([0, most], [0, most], color=INK, lw=1, ls="--", zorder=1)
+    axes.set_xlabel("ε stated")
+    axes.set_ylabel(y_title)
+    figure.legend(loc="outside lower center", ncols=1, frameon=False, fontsize=8.5, labelcolor=INK)
+    return figure
+
+
 def answers_over_time(
     seconds: Sequence[float], answered: Sequence[int], *, title: str = ""
 ) -> Figure:

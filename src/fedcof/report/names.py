@@ -53,6 +53,8 @@ COLUMN_TITLES = {
     "defence": "defence",
     "privacy": "privacy",
     "privacy_loss": "ε",
+    "attack": "attack",
+    "protection": "protection",
     "method": "method",
 }
 """The columns of a setting, in the order in which they are shown."""
