@@ -308,7 +308,7 @@ def scatter_about_means(
     SummaryError
         If the scatter is not finite in float64.
     """
-    dtype = _type_of_products(arrays) if dtype is None else np.dtype(dtype)
+    dtype = type_of_products(arrays) if dtype is None else np.dtype(dtype)
     centres = _heaviest_rows(arrays, weights, group_index, num_groups).astype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
         partial = CentredScatter.of(arrays, weights, group_index, centres)
@@ -329,7 +329,8 @@ def scatter_about_means(
     return scatter_about_means(in_float64, weights, group_index, num_groups)
 
 
-def _type_of_products(arrays: Rows) -> np.dtype[Any]:
+def type_of_products(arrays: Rows) -> np.dtype[Any]:
+    """Return float64 for few rows, where it costs little, and their own data type for many."""
     rows, dim = sum(map(len, arrays)), arrays[0].shape[1]
     if rows <= _ROWS_PER_DIM_IN_FLOAT64 * dim or rows * dim**2 <= _PRODUCTS_IN_FLOAT64:
         return np.dtype(np.float64)

@@ -176,18 +176,22 @@ def scatter_of(
     class_weights: NDArray[np.float64], total: ClassScatter, picked: PickedRows | None = None
 ) -> Scatter:
     """Return a scatter that was summed in passes, with the means that were kept, if there are."""
-    totals = total.totals
-    statistics = None
-    if picked is not None:
-        statistics = PickedStatistics(
-            means=[picked.means],
-            counts=picked.counts,
-            class_index=totals.places(picked.labels),
-            classes=totals.classes,
-            class_counts=totals.counts,
-            client_index=picked.clients,
-            all_rows=totals.rows,
-        )
+    totals, statistics = total.totals, statistics_of(total.totals, picked)
     return Scatter(
         totals.classes, total.means, totals.counts, total.scatter, statistics, class_weights
+    )
+
+
+def statistics_of(totals: ClassTotals, picked: PickedRows | None) -> PickedStatistics | None:
+    """Return the means that were kept, beside the totals of all; None if there are none."""
+    if picked is None:
+        return None
+    return PickedStatistics(
+        means=[picked.means],
+        counts=picked.counts,
+        class_index=totals.places(picked.labels),
+        classes=totals.classes,
+        class_counts=totals.counts,
+        client_index=picked.clients,
+        all_rows=totals.rows,
     )

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from fedcof.choosing import HeldOutMeans
+from fedcof.choosing import HeldOutMeans, held_out_rows
 from fedcof.codings import AUTO
 from fedcof.errors import naming
 from fedcof.methods.base import Outline
+from fedcof.methods.fedcof import statistics_of
+from fedcof.methods.passes import (
+    ClassScatter,
+    Pass,
+    PickedRows,
+    PickRows,
+    Roll,
+    RollCall,
+    Together,
+)
 from fedcof.methods.sketched import Sketched, SketchedScatter
 from fedcof.methods.spending import highest_rank, plan_lift, spend
-from fedcof.numerics import outer_products, rounding
+from fedcof.numerics import outer_products, rounding, type_of_products
 from fedcof.scatter import ClassStatistics, one_after_the_other
 from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassMeans, ScatterSketch, Summary
@@ -48,11 +59,14 @@ class ClientSketches(SketchedScatter):
         Their means.
     between : ndarray of float64, shape (dim, dim)
         The scatter between the clients' means of a class.
+    num_means : int
+        How many means came.
     """
 
     parts: Sequence[ScatterSketch]
     statistics: ClassStatistics
     between: NDArray[np.float64]
+    num_means: int
 
     @classmethod
     def of(
@@ -80,21 +94,18 @@ class ClientSketches(SketchedScatter):
             traces = traces[kept]
         statistics = ClassStatistics.gather(means, counts, labels, clients)
         class_means, between = statistics.scatter_of_means()
-        sketch = outer_products(vectors, np.result_type(*vectors))
-        freedom = len(counts) - len(statistics.classes)
-        within_clients = int(counts.sum()) - len(counts)
-        by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
         return cls(
-            classes=statistics.classes,
-            class_counts=statistics.class_counts,
-            class_means=class_means,
-            known=between + sketch,
-            left=float(traces.sum(dtype=np.float64)),
-            shape=shape_of_rest(by_means, sketch),
-            sphere=np.eye(len(sketch)) / len(sketch),
+            **_known(
+                statistics.classes,
+                statistics.class_counts,
+                class_means,
+                num_means=len(counts),
+                between=between,
+                sketch=outer_products(vectors, type_of_products(vectors)),
+                left=float(traces.sum(dtype=np.float64)),
+            ),
             parts=parts,
             statistics=statistics,
-            between=between,
         )
 
     @property
@@ -102,10 +113,179 @@ class ClientSketches(SketchedScatter):
         """How many clients sent the parts."""
         return sum(len(part.client_ids) for part in self.parts)
 
+    def only(self, fold: int) -> ClientSketches:
+        """Return what the clients of a fold sent."""
+        return ClientSketches.of(self.parts, self.of_fold(fold))
+
+    def without(self, fold: int) -> ClientSketches:
+        """Return what the clients of the other folds sent."""
+        return ClientSketches.of(self.parts, ~self.of_fold(fold))
+
+    def of_fold(self, fold: int) -> NDArray[np.bool_]:
+        """Return which clients are in a fold."""
+        return np.asarray(np.arange(self.clients) % folds_of(self.clients) == fold)
+
     def within_clients(self) -> NDArray[np.float64]:
         """Return the covariance within the clients, half of what is left spread evenly."""
-        freedom = int(self.class_counts.sum()) - len(self.statistics.counts)
+        freedom = int(self.class_counts.sum()) - self.num_means
         return np.asarray((self.scatter(0.5).within_scatter - self.between) / max(1, freedom))
+
+
+def folds_of(clients: int) -> int:
+    """Return in how many folds so many clients are left out."""
+    return min(clients, _FOLDS)
+
+
+def _known(
+    classes: NDArray[Any],
+    class_counts: NDArray[np.int64],
+    class_means: NDArray[np.float64],
+    *,
+    num_means: int,
+    between: NDArray[np.float64],
+    sketch: NDArray[np.float64],
+    left: float,
+) -> dict[str, Any]:
+    """Return the fields of `ClientSketches` but for what the clients sent themselves."""
+    freedom = num_means - len(classes)
+    within_clients = int(class_counts.sum()) - num_means
+    by_means = between * (within_clients / freedom) if freedom else np.zeros_like(between)
+    return {
+        "classes": classes,
+        "class_counts": class_counts,
+        "class_means": class_means,
+        "known": between + sketch,
+        "left": left,
+        "shape": shape_of_rest(by_means, sketch),
+        "sphere": np.eye(len(sketch)) / len(sketch),
+        "between": between,
+        "num_means": num_means,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class SketchSums:
+    """What of some clients' sketches adds up.
+
+    Parameters
+    ----------
+    means : ClassScatter
+        Of the means, each weighted by its samples.
+    sketch : ndarray of float64, shape (dim, dim)
+        The sum of the outer products of all vectors.
+    left : float
+        The trace of the rest.
+    """
+
+    means: ClassScatter
+    sketch: NDArray[np.float64]
+    left: float
+
+    def __add__(self, other: SketchSums) -> SketchSums:
+        return SketchSums(
+            self.means + other.means, self.sketch + other.sketch, self.left + other.left
+        )
+
+    def known(self) -> dict[str, Any]:
+        """Return the fields of `ClientSketches` that it gives."""
+        totals = self.means.totals
+        return _known(
+            totals.classes,
+            totals.counts,
+            self.means.means,
+            num_means=int(totals.rows.sum()),
+            between=self.means.scatter,
+            sketch=self.sketch,
+            left=self.left,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SketchPass(Pass[list[SketchSums | None]]):
+    """The sums over the clients of every fold.
+
+    Parameters
+    ----------
+    folds : mapping of str to int, optional
+        The fold of every client; all in one by default.
+    """
+
+    folds: Mapping[str, int] | None = None
+
+    def partial(self, parts: Sequence[ScatterSketch]) -> list[SketchSums | None]:
+        """Sum over what these clients sent."""
+        if self.folds is None:
+            return [_sums_of(parts)]
+        of_fold: list[list[ScatterSketch]] = [[] for _ in range(_FOLDS)]
+        for part in (own for merged in parts for own in merged.apart()):
+            of_fold[self.folds[part.client_ids[0]]].append(part)
+        return [_sums_of(some) if some else None for some in of_fold]
+
+    def add(
+        self, first: list[SketchSums | None], second: list[SketchSums | None]
+    ) -> list[SketchSums | None]:
+        """Add fold by fold."""
+        pairs = zip(first, second, strict=True)
+        return [a if b is None else b if a is None else a + b for a, b in pairs]
+
+    def finish(self, total: list[SketchSums | None]) -> list[SketchSums]:
+        """Return the folds that have clients."""
+        return [sums for sums in total if sums is not None]
+
+
+def _sums_of(parts: Sequence[ScatterSketch]) -> SketchSums:
+    labels = np.concatenate([part.classes for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    vectors = [part.vectors for part in parts]
+    return SketchSums(
+        ClassScatter.of([part.means for part in parts], labels, counts),
+        outer_products(vectors, np.float64),
+        float(sum(part.trace.sum(dtype=np.float64) for part in parts)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedSketches(ClientSketches):
+    """The same of clients whose sketches are gone, with the sums of every fold of them.
+
+    Parameters
+    ----------
+    folds : sequence of SketchSums
+    number : int
+        How many clients there are.
+    """
+
+    folds: Sequence[SketchSums]
+    number: int
+
+    @classmethod
+    def of_folds(
+        cls,
+        number: int,
+        folds: Sequence[SketchSums],
+        picked: PickedRows | None = None,
+    ) -> StreamedSketches:
+        """Pool the folds; the rows that were kept are those that are left out in turn."""
+        total = reduce(add, folds)
+        means = total.means
+        statistics = statistics_of(means.totals, picked) or ClassStatistics.of_classes(
+            means.totals.classes, means.totals.counts, means.means
+        )
+        return cls(**total.known(), parts=(), statistics=statistics, folds=folds, number=number)
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        return self.number
+
+    def only(self, fold: int) -> ClientSketches:
+        """Return what the clients of a fold sent."""
+        return self.of_folds(self.number, [self.folds[fold]])
+
+    def without(self, fold: int) -> ClientSketches:
+        """Return what the clients of the other folds sent."""
+        others = [sums for k, sums in enumerate(self.folds) if k != fold]
+        return self.of_folds(self.number, others)
 
 
 def _rows_of(
@@ -269,6 +449,13 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         """Return the class means and what is known of the scatter about them."""
         return ClientSketches.of(one_after_the_other(parts))
 
+    def streamed(self) -> Pass[Any]:
+        """Return the one pass for the sums; where something is chosen, one that counts first."""
+        chosen = isinstance(self.shrinkage, str) and not self.shrinkage_relative
+        if chosen or isinstance(self.rho, str):
+            return RollCall(_in_folds)
+        return Together([SketchPass()], partial(StreamedSketches.of_folds, 0))
+
     def accuracies(
         self, pooled: ClientSketches, rhos: Sequence[float], relatives: NDArray[np.float64]
     ) -> NDArray[np.float64] | None:
@@ -289,17 +476,15 @@ class FedCOFSketch(Sketched[ScatterSketch]):
         regression = self.form == "regression"
         log_priors = None if regression else self.log_priors(pooled.scatter(1.0))
         freedom = int(pooled.class_counts.sum()) - len(pooled.classes)
-        folds = min(clients, _FOLDS)
         found = np.zeros((len(rhos), len(relatives)))
-        for fold in range(folds):
-            of_fold = np.arange(clients) % folds == fold
-            scored = held_out.only(of_fold[held_out.client_index])
-            rest = ClientSketches.of(pooled.parts, ~of_fold)
+        for fold in range(folds_of(clients)):
+            scored = held_out.only(pooled.of_fold(fold)[held_out.client_index])
+            rest = pooled.without(fold)
             if not len(scored.counts) or rest.class_counts.sum() == len(rest.classes):
                 continue
             noise = None
             if growth.is_shift:
-                noise = ClientSketches.of(pooled.parts, of_fold).within_clients()
+                noise = pooled.only(fold).within_clients()
             for place, rho in enumerate(rhos):
                 scatter = rest.scatter(rho)
                 matrix = scatter.covariance(0.0)
@@ -313,6 +498,15 @@ class FedCOFSketch(Sketched[ScatterSketch]):
                     noise=noise,
                 )
         return found
+
+
+def _in_folds(roll: Roll) -> Pass[Any]:
+    """Return the pass that sums fold by fold, and keeps the means that are left out in turn."""
+    clients = len(roll.client_ids)
+    folds = {name: k % folds_of(clients) for k, name in enumerate(roll.client_ids)}
+    rows = held_out_rows(roll.totals.rows, roll.class_index)
+    passes: list[Pass[Any]] = [SketchPass(folds), PickRows(roll.wanted(rows))]
+    return Together(passes, partial(StreamedSketches.of_folds, clients))
 
 
 def shape_of_rest(
