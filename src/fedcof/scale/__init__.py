@@ -1,7 +1,17 @@
 """Solving from more summaries than fit into memory, on one machine or on many."""
 
 from fedcof.scale.batches import Batch, Batches
-from fedcof.scale.solving import Aside, Engine, Fragment, Read, Solved, in_process, solve
+from fedcof.scale.solving import (
+    Aside,
+    Engine,
+    Fragment,
+    Read,
+    Result,
+    Solved,
+    Task,
+    in_process,
+    solve,
+)
 
 __all__ = [
     "Aside",
@@ -10,7 +20,9 @@ __all__ = [
     "Engine",
     "Fragment",
     "Read",
+    "Result",
     "Solved",
+    "Task",
     "in_process",
     "solve",
 ]
