@@ -31,6 +31,7 @@ from fedcof.privacy.secure.keys import (
 )
 from fedcof.privacy.secure.masks import add_mask
 from fedcof.privacy.secure.messages import (
+    NAME_BYTES,
     SERVER,
     Kind,
     Post,
@@ -190,8 +191,9 @@ class Client:
     def _checked_peers(self, post: Post, roster: Roster) -> dict[int, PublicKeys]:
         """Return the neighbours' keys by number, once they are known to be theirs."""
         statements = roster.statements
-        if list(statements) != sorted(set(statements)):
-            raise SecureError("roster", "the keys of a client stand in the roster twice")
+        names = [statement[:NAME_BYTES] for statement in statements]
+        if names != sorted(set(names)):
+            raise SecureError("roster", "a client stands in the roster twice")
         if not roster.plan.is_safe(len(statements), self._terms):
             raise SecureError(
                 "terms",

@@ -34,6 +34,8 @@ SERVER = ""
 
 RUN_BYTES = 16
 DIGEST_BYTES = 32
+NAME_BYTES = 8
+"""Of a statement, those that come from the client's id."""
 
 _START = struct.Struct(f">4sBB{RUN_BYTES}sIHHQ")
 _MAGIC, _VERSION = b"fcsa", 1
@@ -207,7 +209,7 @@ class Reader:
 def write_chosen(among: Sequence[int], chosen: Iterable[int]) -> bytes:
     """Return which clients are chosen, a bit each."""
     members = set(chosen)
-    return np.packbits([client in members for client in among]).tobytes()
+    return np.packbits(np.array([client in members for client in among], bool)).tobytes()
 
 
 def _with_length(data: bytes) -> bytes:
@@ -253,17 +255,16 @@ class PublicKeys:
     signature: bytes = b""
 
     def statement(self, post: Post, call: bytes) -> bytes:
-        """Return what is signed: these keys, for this round on these terms, shape (32,)."""
-        return digest(
-            b"keys",
-            post.run,
-            post.round_number.to_bytes(4),
-            call,
-            self.client_id.encode(),
-            self.mask_key,
-            self.channel_key,
-            self.commitment,
-        )
+        """Return what is signed: these keys, for this round on these terms, shape (32,).
+
+        Its first 8 bytes come from the client's id alone, so that nobody has two places in a
+        roster, where others see no more than statements.
+        """
+        name = self.client_id.encode()
+        keys = self.mask_key, self.channel_key, self.commitment
+        round_number = post.round_number.to_bytes(4)
+        whole = digest(b"keys", post.run, round_number, call, name, *keys)
+        return digest(b"client", post.run, name)[:NAME_BYTES] + whole[NAME_BYTES:]
 
     def signed(self, signature: bytes) -> Self:
         """Return the keys with a signature."""

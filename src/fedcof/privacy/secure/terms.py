@@ -55,7 +55,7 @@ class Terms:
     colluders : float, default 0.1
         The largest share of the clients that tell the server all they see; rounded up, so that at
         least one does where it is not 0.
-    dropouts : float, default 0.1
+    dropouts : float, default 0.05
         The largest share of the clients that leave during the round, for which the round still
         gives a sum.
     least : int, default 3
@@ -66,7 +66,7 @@ class Terms:
         0.1, "Share of the clients that tell the server all.", minimum=0, maximum=0.9
     )
     dropouts: float = setting(
-        0.1, "Share of the clients that may leave in a round.", minimum=0, maximum=0.9
+        0.05, "Share of the clients that may leave in a round.", minimum=0, maximum=0.9
     )
     least: int = setting(3, "Fewest clients that a sum is opened over.", minimum=2)
 
@@ -122,7 +122,7 @@ def plan(clients: int, terms: Terms) -> Plan:
     >>> plan(10, Terms())
     Plan(neighbours=9, threshold=6)
     >>> plan(1000, Terms())
-    Plan(neighbours=154, threshold=112)
+    Plan(neighbours=104, threshold=81)
     """
     for neighbours in range(2, clients - 1, 2) if clients > _COMPLETE_UP_TO else ():
         half = neighbours // 2
