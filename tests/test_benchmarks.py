@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 def run(script, *options):
-    command = [sys.executable, BENCHMARKS / script, "--repeats", "1", *options]
+    command = [sys.executable, BENCHMARKS / script, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return done.stdout
 
@@ -21,7 +21,8 @@ def results(script, *options):
     return {row["what"]: row for row in report["results"]}
 
 
-SMALL = ["--clients", "40", "--classes", "7", "--means", "150", "--dim", "12"]
+ONCE = ["--repeats", "1"]
+SMALL = ["--clients", "40", "--classes", "7", "--means", "150", "--dim", "12", *ONCE]
 
 
 def test_the_server_benchmark_agrees_with_the_plain_algorithm():
@@ -36,8 +37,14 @@ def test_the_benchmark_of_the_sketch_runs():
     assert found["FedCOFSketch / FedCOF"]["value"] > 0
 
 
+def test_the_benchmark_of_secure_aggregation_sums_what_the_clients_send():
+    found = results("secure.py", "--clients", "8", "--classes", "9", "--dim", "256")
+    assert found["8 clients: a client sends, masked / open"]["passed"]
+    assert found["8 clients: relative error of a sum"]["passed"]
+
+
 def test_a_benchmark_prints_a_table():
-    table = run("client_summarize.py", "--samples", "300", "--classes", "3", "--dim", "8")
+    table = run("client_summarize.py", *ONCE, "--samples", "300", "--classes", "3", "--dim", "8")
     assert "summarize / floor" in table
 
 
