@@ -355,8 +355,9 @@ def attack_rates(panels: Sequence[Rates]) -> Figure:
         axes.plot([low, 1], [low, 1], color=INK, lw=0.9, ls=":", zorder=1)
         for name, rates in panel.rates.items():
             false, found = zip(*rates, strict=True)
-            shown = np.maximum(found, low)
-            _line(axes, false, list(shown), styles[name]._replace(marker=""), lw=1.6, label=name)
+            shown = list(np.maximum(found, low))
+            every = max(1, len(false) // _MARKS_ON_A_LINE)
+            _line(axes, false, shown, styles[name], markersize=4, markevery=every, label=name)
         axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.15))
         axes.set_xlabel("others taken for members")
         axes.set_ylabel("members found")
