@@ -105,6 +105,10 @@ class PolicyError(SummaryError):
     """
 
 
+class LocalNoiseWarning(UserWarning):
+    """The noise that a client adds to its class means is longer than they can be."""
+
+
 class BudgetError(SummaryError):
     """A client's privacy budget does not allow a release, or its ledger cannot be used."""
 

@@ -3,6 +3,7 @@
 from fedcof.privacy.count_noise import CountNoise
 from fedcof.privacy.differential import CentralPrivacy, SimulatedNoise, private_sums
 from fedcof.privacy.ledger import Budget, Ledger
+from fedcof.privacy.local import LocalPrivacy
 from fedcof.privacy.policy import OPEN, Guarantee, Policy, Protected, read_policy
 from fedcof.privacy.site import MinSamples
 from fedcof.privacy.sums import Arrays, Layout, Sums, sums_of
@@ -16,6 +17,7 @@ __all__ = [
     "Guarantee",
     "Layout",
     "Ledger",
+    "LocalPrivacy",
     "MinSamples",
     "Policy",
     "Protected",
