@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fedcof import FedCOF
+from fedcof import FedCOF, __version__
 from fedcof.client import Sender
 from fedcof.data import Partition
 from fedcof.data.partition import by_column
@@ -33,10 +33,11 @@ from fedcof.experiments import Dealt
 from fedcof.experiments.evaluate import collect
 from fedcof.federation.answering import answer
 from fedcof.federation.plan import Plan
-from fedcof.federation.records import Answer, Job, Record
+from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster
 from fedcof.federation.serving import Settings, serve
 from fedcof.federation.simulation import run, write_clients
 from fedcof.progress import progress_bar
+from fedcof.summaries import ClassMeans
 from measure import peak_resident
 
 NEW_CLASS = 0.41
@@ -44,6 +45,9 @@ NEW_CLASS = 0.41
 where 120,300 images of 9,275 clients make 54,590 means."""
 
 MEGABYTE = 1e6
+
+MEANS = 6
+"""Class means of a client in a crowd."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,21 @@ class Growth:
     means_mb: float
     head_mb: float
     server_mb: float
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What the server takes for many clients behind a few SuperNodes."""
+
+    clients: int
+    supernodes: int
+    dim: int
+    server_processor_s: float
+    clients_processor_s: float
+    wall_s: float
+    run_folder_mb: float
+    peak_resident_mb: float
+    more_than_before_mb: float
 
 
 @dataclass(frozen=True)
@@ -236,6 +255,76 @@ def growth(folder: Path, clients: int, classes: int) -> Growth:
     return Growth(clients, classes, means, row * means, row * held, memory)
 
 
+class ManyClients:
+    """SuperNodes in this process whose clients send some class means; the making is timed apart."""
+
+    def __init__(self, clients: int, nodes: int, classes: int, dim: int) -> None:
+        self._names = np.array_split([f"client-{i:07}" for i in range(clients)], nodes)
+        self._rng = np.random.default_rng(0)
+        self._centres = self._rng.standard_normal((classes, dim)).astype(np.float32)
+        self._answers: dict[str, Record] = {}
+        self.seconds = 0.0
+
+    def online(self) -> list[int]:
+        """Return the ids."""
+        return list(range(len(self._names)))
+
+    def key(self, node_id: int) -> str:
+        """Return the fingerprint of a key, so that clients belong to it."""
+        return f"SHA256:{node_id}"
+
+    def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str:
+        """Note the question."""
+        self._answers[str(node_id)] = {"node": node_id, "action": action, **question}
+        return str(node_id)
+
+    def answers(self, question_ids: Collection[str]) -> Iterator[tuple[str, Record]]:
+        """Make the answers, one after the other."""
+        for question_id in question_ids:
+            start = time.process_time()
+            answer = self._answer(self._answers.pop(question_id))
+            self.seconds += time.process_time() - start
+            yield question_id, answer
+
+    def _answer(self, question: Record) -> Record:
+        if question["action"] == DESCRIBE:
+            names = self._names[question["node"]].tolist()
+            return Roster(names, version=__version__, clock=time.time()).to_record()
+        done, size = {}, 0
+        for name in question["clients"]:
+            data = self._summary(name)
+            size += len(data)
+            if size > question["limit"]:
+                break
+            done[name] = data
+        return Answer(done).to_record()
+
+    def _summary(self, name: str) -> bytes:
+        first = self._rng.integers(len(self._centres))
+        labels = np.sort((first + np.arange(MEANS)) % len(self._centres))
+        noise = self._rng.standard_normal(self._centres.shape[1], dtype=np.float32)
+        counts = self._rng.geometric(1 / 2.2, MEANS)
+        summary = ClassMeans(
+            client_ids=(name,), classes=labels, counts=counts, means=self._centres[labels] + noise
+        )
+        return summary.to_bytes()
+
+
+def crowd(clients: int, nodes: int, classes: int, dim: int) -> Crowd:
+    """Return what the server takes for clients that come by tens of thousands a SuperNode."""
+    with tempfile.TemporaryDirectory() as run_folder:
+        job, plan = Job(Sender(FedCOF())), Plan(min_clients=clients)
+        grid = ManyClients(clients, nodes, classes, dim)
+        before, start, wall = peak_resident(), time.process_time(), time.perf_counter()
+        serve(grid, Settings(job, Path(run_folder), plan))
+        seconds = time.process_time() - start - grid.seconds
+        elapsed = time.perf_counter() - wall
+        size = sum(path.stat().st_size for path in Path(run_folder).iterdir()) / MEGABYTE
+        resident = peak_resident() / MEGABYTE
+    extra = resident - before / MEGABYTE
+    return Crowd(clients, nodes, dim, seconds, grid.seconds, elapsed, size, resident, extra)
+
+
 # The wire
 
 
@@ -297,9 +386,16 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--crowd", type=int, default=100_000, help="clients behind ten SuperNodes; 0: none"
+    )
     options = parser.parse_args()
 
     runs, grown = [], []
+    crowded = [options.crowd] * bool(options.crowd)
+    crowds = [
+        in_new_process(crowd, clients, 10, options.classes, options.dim) for clients in crowded
+    ]
     for clients in options.clients:
         for classes in (options.classes, 10 * options.classes):
             with tempfile.TemporaryDirectory() as temporary:
@@ -318,11 +414,13 @@ def main() -> None:
         wire("100 clients, 29 classes each, dim 512", Job(Sender(FedCOF())), users),
     ]
     if options.json:
-        tables = {"runs": runs, "growth": grown, "wire": wires}
+        tables = {"runs": runs, "growth": grown, "crowds": crowds, "wire": wires}
         print(json.dumps({name: [asdict(row) for row in rows] for name, rows in tables.items()}))
         return
     show("Engines", runs)
     show("The server alone", grown)
+    if crowds:
+        show("The server with many clients behind ten SuperNodes", crowds)
     show("On the wire", wires)
 
 

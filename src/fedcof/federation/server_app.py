@@ -224,12 +224,12 @@ class FlowerGrid:
 
     def online(self) -> Collection[int]:
         """Return the ids of the SuperNodes that are connected."""
-        nodes = list(self._grid.get_nodes())
-        self._keys = {node.node_id: node.public_key for node in nodes}
-        return list(self._keys)
+        return list(self._grid.get_node_ids())
 
     def key(self, node_id: int) -> str:
         """Return the fingerprint of a SuperNode's public key; empty where it has none."""
+        if node_id not in self._keys:
+            self._keys = {node.node_id: node.public_key for node in self._grid.get_nodes()}
         return fingerprint(self._keys.get(node_id, b""))
 
     def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str | None:
