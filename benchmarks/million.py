@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from fedcof.methods import get_method
 from fedcof.scale import solve
 from fedcof.scale.dataset import DataSet
+from fedcof.scale.ray_engine import ray_engine
 from fedcof.scale.writing import ROW_GROUP_BYTES, options_of
 from fedcof.summaries.arrow import Layout
 from measure import Result, peak_resident, show
@@ -108,6 +109,17 @@ def solved(folder: Path, name: str) -> dict[str, float]:
     }
 
 
+def solved_by(workers: int, folder: Path, name: str) -> float:
+    """Return the seconds of a solution by workers of Ray, which have been started before."""
+    method = get_method(name)
+    with ray_engine(workers=workers) as engine:
+        list(engine(abs, range(4 * workers)))
+        start = time.perf_counter()
+        data = DataSet.open([folder], method.summary_type)
+        solve(method, data.without_misfits().fragments(), engine=engine)
+        return time.perf_counter() - start
+
+
 def floor(folder: Path, rows: int, dim: int) -> dict[str, float]:
     """Return the seconds of a rank-k update over so many rows, and of reading the files."""
     found: dict[str, float] = {}
@@ -145,10 +157,11 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--coding", choices=["int8", "float32"], default="int8")
     parser.add_argument("--method", default="fedcof")
+    parser.add_argument("--ray", action="store_true", help="also by one and two workers of Ray")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = vars(parser.parse_args())
     folder, as_json = options.pop("folder") / "million", options.pop("json")
-    name = options.pop("method")
+    name, by_ray = options.pop("method"), options.pop("ray")
     rows = options["clients"] * options["means"]
     try:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
@@ -158,6 +171,7 @@ def main() -> None:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
             taken = fresh.submit(solved, folder, name).result()
         least = floor(folder, rows, options["dim"])
+        one, two = (solved_by(workers, folder, name) if by_ray else 0.0 for workers in (1, 2))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert taken["clients"] == options["clients"]
@@ -186,6 +200,15 @@ def main() -> None:
             ),
             Result("clients", taken["clients"] / taken["seconds"], "/s"),
             Result("peak resident", taken["peak"] / 1e9, "GB", at_most=1.5),
+            *(
+                [
+                    Result("one worker of Ray, wall", one, "s"),
+                    Result("two workers of Ray, wall", two, "s"),
+                    Result("two workers / one", two / one, "x", at_most=1 / 1.6),
+                ]
+                if by_ray
+                else []
+            ),
         ],
         as_json,
     )
