@@ -68,3 +68,17 @@ def test_who_moves_the_head_too_far_is_left_out_and_the_others_stay():
 
 def test_of_two_clients_none_is_left_out():
     assert too_influential(FedCOF(), federation(sites=2), 0.0) == []
+
+
+def test_of_many_means_some_say_how_many_labels_change(monkeypatch):
+    parts = federation(lambda x, y: (-x, y), sites=30)
+    all_of_them = influences(FedCOF(), parts)[0]
+    monkeypatch.setattr("fedcof.influence._COMPARED", 60)
+    some = influences(FedCOF(), parts)[0]
+    assert some.shift == all_of_them.shift
+    assert some.changed == pytest.approx(all_of_them.changed, abs=0.1)
+
+
+def test_of_a_federation_with_many_means_fewer_clients_are_left_out(monkeypatch):
+    monkeypatch.setattr("fedcof.influence._ROWS", 50)
+    assert len(influences(FedCOF(), federation())) == 2

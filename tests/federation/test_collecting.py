@@ -245,6 +245,15 @@ def test_answer_that_breaks_flower_itself_is_a_fault_of_its_supernode_alone(
     assert head_bytes(tmp_path) == expected(without(clients, "c002"), tmp_path)
 
 
+def test_a_malformed_answer_costs_the_others_that_were_pulled_with_it_no_fault(clients, tmp_path):
+    grid = GridDouble(one_each(clients))
+    grid.behave[3] = lambda message, honest: KeyError("x")
+    _, report = run(grid, tmp_path, plan=Plan(timeout=60, attempts=1))
+    assert report.nodes == {3: "malformed answer (KeyError)"}
+    assert len(report.answered) == len(clients) - 1
+    assert grid.time < 60
+
+
 def test_answer_without_the_record_is_a_fault(clients, tmp_path):
     def behave(message, honest):
         return Message(RecordDict({"other": ConfigRecord()}), reply_to=message)
