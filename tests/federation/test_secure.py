@@ -6,8 +6,15 @@ pytest.importorskip("flwr")
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_ssh_public_key,
+)
+from deploy_loopback import node_key
 from flwr.app import ConfigRecord, RecordDict
 from grid_double import GridDouble, fail, load_data, make_clients, say
 from grid_double import run as open_run
@@ -28,6 +35,7 @@ from fedcof.federation.serving import REPORT, STORE, Settings
 from fedcof.methods import METHODS
 from fedcof.privacy.secure.terms import Terms
 from fedcof.privacy.secure.terms import plan as graph
+from fedcof.transforms import parse
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fedcof.errors.OddSiteWarning", "ignore::fedcof.errors.FewMeansWarning"
@@ -51,7 +59,8 @@ def federation(clients, nodes):
 
 
 def run(grid, folder, *, method=None, plan=PATIENT, **settings):
-    job = Job(Sender(method or FedNCM()), data=f"{load_data.__module__}:load_data")
+    sender = method if isinstance(method, Sender) else Sender(method or FedNCM())
+    job = Job(sender, data=f"{load_data.__module__}:load_data")
     secure = {"secure": True, "dropouts": 0.3, **settings.pop("secure", {})}
     head, report, _ = serve_securely(
         FlowerGrid(grid),
@@ -356,6 +365,49 @@ def test_a_client_does_not_open_a_sum_that_it_is_not_in(tmp_path):
     assert not grid.states[1]["fedcof-secure"]
 
 
+# Noise
+
+NOISED = {"epsilon": 8.0, "delta": 1e-5, "radius": 4.0}
+
+
+def clipped(method):
+    return Sender(method, transform=parse("clip:4"))
+
+
+def test_noise_under_masks_stands_in_the_provenance(tmp_path):
+    clients = make_clients(10, seed=3)
+    many = {name: tuple(np.repeat(part, 100, axis=0) for part in clients[name]) for name in clients}
+    grid = one_each(many)
+    silent(grid, [1], MASK)
+    head, report = run(
+        grid,
+        tmp_path,
+        method=clipped(FedCOF()),
+        secure=NOISED,
+        plan=replace(PATIENT, max_samples=900),
+    )
+    assert [one.number for one in report.sums] == [1]
+    privacy = head.provenance.privacy
+    assert (privacy["epsilon"], privacy["delta"], privacy["neighbours"]) == (8.0, 1e-5, "sample")
+    assert privacy["honest"] == 6  # of ten: three may drop out, one may collude
+    assert "simulated" not in privacy["mechanism"]
+    expected = open_head(FedCOF(), {name: many[name] for name in many if name != "c000"})
+    assert 0 < np.abs(head.weight - expected.weight).max() < np.abs(expected.weight).max()
+
+
+def test_with_too_few_shares_of_noise_nothing_is_opened(tmp_path):
+    grid = one_each(TEN)
+    silent(grid, [1, 2, 3, 4], MASK)
+    with pytest.raises(TooFewClientsError):
+        run(grid, tmp_path, method=clipped(FedNCM()), secure=NOISED)
+    assert KeptSums(tmp_path).read(0) is None
+
+
+def test_noise_needs_features_of_limited_length(tmp_path):
+    with pytest.raises(SettingError, match="transform must end with clip:4"):
+        run(one_each(TEN), tmp_path, secure=NOISED)
+
+
 # What is kept
 
 
@@ -400,6 +452,25 @@ def test_a_server_that_is_killed_between_two_sums_goes_on_with_the_second(tmp_pa
     head, report = run(one_each(TEN), tmp_path, method=FedCOF())
     assert [one.number for one in report.sums] == [2]
     assert_alike(head, open_head(FedCOF(), TEN))
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_server_that_is_killed_in_a_step_begins_the_sum_anew(exchange, tmp_path):
+    grid = one_each(TEN)
+
+    def killed(message, honest):
+        answer = honest()
+        if exchange_of(message) == exchange:
+            raise KeyboardInterrupt
+        return answer
+
+    grid.behave[5] = killed
+    with pytest.raises(KeyboardInterrupt):
+        run(grid, tmp_path)
+    del grid.behave[5]
+    head, report = run(grid, tmp_path)
+    assert_alike(head, open_head(FedNCM(), TEN))
+    assert report.answered == set(TEN)
 
 
 def test_a_client_cannot_be_taken_out_of_a_sum(tmp_path):
@@ -475,3 +546,74 @@ def test_a_site_that_does_not_allow_it_is_refused_with_a_code(tmp_path):
     _, report = run(grid, tmp_path / "run")
     codes = {name: reason.partition(":")[0] for name, reason in report.refused.items()}
     assert codes == {"c000": "policy-methods", "c001": "policy-budget", "c002": "dry-run"}
+
+
+# Whose keys they are
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """The key of each of ten SuperNodes: its file, and as the SuperLink has it."""
+    found = {}
+    for node_id in range(1, 11):
+        path = tmp_path / f"site-{node_id}"
+        node_key(path)
+        public = load_ssh_public_key(path.with_name(f"{path.name}.pub").read_bytes())
+        found[node_id] = path, public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return found
+
+
+def signing(keys, tmp_path, *, known=True):
+    grid = one_each(TEN)
+    names = sorted(TEN)
+    roster = tmp_path / "known.csv"
+    lines = [
+        f"{names[i - 1]}, {path.with_name(path.name + '.pub').read_text()}"
+        for i, (path, _) in keys.items()
+    ]
+    roster.write_text("\n".join(line.strip() for line in lines))
+    for node_id, (path, pem) in keys.items():
+        grid.keys[node_id] = pem
+        grid.configs[node_id] = {"signing-key": str(path)}
+        if known:
+            grid.configs[node_id]["known-sites"] = str(roster)
+    return grid, roster
+
+
+def test_sites_sign_with_the_keys_of_their_supernodes(keys, tmp_path):
+    grid, _ = signing(keys, tmp_path)
+    head, report = run(grid, tmp_path / "run")
+    assert_alike(head, open_head(FedNCM(), TEN))
+    assert not report.missing
+
+
+def test_a_signature_by_another_key_than_the_supernodes_is_refused(keys, tmp_path):
+    grid, _ = signing(keys, tmp_path, known=False)
+    grid.configs[1]["signing-key"] = str(keys[2][0])
+    _, report = run(grid, tmp_path / "run")
+    assert report.missing["c000"].startswith("keys: signature")
+
+
+def test_a_site_takes_no_keys_but_those_of_the_sites_that_it_knows(keys, tmp_path):
+    grid, roster = signing(keys, tmp_path)
+    lines = roster.read_text().splitlines()
+    other = lines[1].partition(",")[2]
+    roster.write_text("\n".join([f"c000,{other}", *lines[1:]]))
+    with pytest.raises(TooFewClientsError):
+        run(grid, tmp_path / "run")  # a key that nobody knows is in the list of all
+    [tried] = CollectionReport.load(tmp_path / "run" / REPORT).sums
+    assert set(tried.dropped.values()) == {"shares: signature:SecureError (at the client)"}
+
+
+def test_sites_that_sign_nothing_are_not_taken_by_those_with_a_list(keys, tmp_path):
+    grid, _ = signing(keys, tmp_path)
+    del grid.configs[1]["signing-key"]
+    with pytest.raises(TooFewClientsError):
+        run(grid, tmp_path / "run")
+
+
+def test_a_site_may_ask_for_more_than_the_server_offers(tmp_path):
+    grid = one_each(TEN)
+    grid.configs[1] = {"colluders": 0.3}
+    _, report = run(grid, tmp_path)
+    assert report.missing["c000"].startswith("keys: terms:SecureError")

@@ -417,13 +417,23 @@ class CentralPrivacy:
             If fewer clients answered than are counted on, the sum is out of range, or fewer than
             two classes have samples enough.
         """
+        return self.head_of(self.layout.decode(total), answered=answered, origin=origin)
+
+    def head_of(
+        self,
+        totals: Mapping[str, NDArray[np.float64]],
+        *,
+        answered: int,
+        origin: Mapping[str, str] | None = None,
+    ) -> Head:
+        """Return the head of the noisy sum as numbers; see `head`."""
         if answered < self.honest:
             raise SummaryError(
                 "privacy",
                 f"{answered} clients answered and {self.honest} are counted on for their noise: "
                 "the sum must not be opened",
             )
-        totals = self.denoised(self.layout.decode(total), answered)
+        totals = self.denoised(totals, answered)
         if (totals["counts"] > 0).sum() < 2:
             raise SummaryError(
                 "privacy",

@@ -42,6 +42,9 @@ def addends(
     _check_range(statistic, np.asarray(array, np.float64))
     dim = array.shape[1]
     agreed = replace(statistic, dim=statistic.dim or dim)
+    if agreed.privacy:
+        vector = agreed.mechanism(sender.method).addends(array, coded, client_id=client_id)
+        return vector, dim, made_by
     sums = agreed.sums(sender.method)
     rng = client_rng(sender.seed, client_id)
     summary = sums.summarize(array, coded, client_id=client_id, rng=rng)

@@ -25,9 +25,11 @@ from fedcof.federation.ownership import read_roster
 from fedcof.federation.records import Answer, Job, Record, code_of
 from fedcof.federation.secure.addends import addends
 from fedcof.federation.secure.once import forget_old, take_once
+from fedcof.federation.secure.plan import LEAST
 from fedcof.federation.secure.signing import KnownSites, SiteKey, Unsigned
 from fedcof.federation.secure.statistic import MASK, OPEN, PREPARE, Statistic, agreement
 from fedcof.federation.sources import Clients, Site
+from fedcof.privacy.policy import Guarantee
 from fedcof.privacy.secure.client import Client
 from fedcof.privacy.secure.ring import Vector
 from fedcof.privacy.secure.terms import Terms
@@ -102,7 +104,9 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
         try:
             if client_id not in clients:
                 raise SummaryError("unknown-client", f"{client_id!r} is not here")
-            site.policy.check(job.sender, backbone=job.backbone, summed=True)
+            site.policy.check(
+                job.sender, backbone=job.backbone, summed=True, guarantee=_guarantee(statistic)
+            )
             site.check_not_dry()
             if exchange == PREPARE:
                 done[client_id] = _prepared(guarded, statistic, clients, client_id)
@@ -110,11 +114,14 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
             memory = _recalled(kept, client_id, str(question["sum"]), exchange)
             take_once(memory.token, str(exchange))
             vector = _vector(guarded, statistic, clients, client_id, exchange)
-            agreed = agreement(job, statistic, memory.sum_id, question["members"])
-            keys = _keys(agreed, context.node_config)
-            layout = statistic.layout(job.sender.method)
+            agreed = agreement(question, statistic, memory.sum_id, question["members"])
             party = Client(
-                client_id=client_id, layout=layout, vector=vector, random=memory.random(), **keys
+                client_id=client_id,
+                layout=statistic.layout(job.sender.method),
+                vector=vector,
+                terms=_demands(statistic, context.node_config),
+                random=memory.random(),
+                **_keys(agreed, context.node_config),
             )
             for earlier in memory.answered:
                 party.answer(earlier)
@@ -168,11 +175,23 @@ def _vector(
 
 
 def _keys(agreed: bytes, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who signs for a client, whose signatures it takes and what it asks of a sum."""
+    """Return who signs for a client, and whose signatures it takes."""
     path, known = config.get("signing-key"), config.get("known-sites")
     owners = read_roster(Path(str(known)), "known-sites") if known else {}
     return {
         "identity": SiteKey(agreed, Path(str(path))) if path else Unsigned(agreed),
         "directory": KnownSites(agreed, owners, unsigned=not known),
-        "terms": Terms(colluders=float(config.get("colluders", 0.0))),
     }
+
+
+def _guarantee(statistic: Statistic) -> Guarantee | None:
+    """Return what the noise of a sum promises, where it has some."""
+    budget = statistic.privacy
+    return Guarantee(budget.epsilon, budget.delta) if budget else None
+
+
+def _demands(statistic: Statistic, config: Mapping[str, Any]) -> Terms:
+    """Return the least that a client asks of a sum, such as enough clients for its noise."""
+    colluders = float(config.get("colluders", 0.0))
+    least = max(LEAST, statistic.privacy.honest if statistic.privacy else 0)
+    return Terms(colluders=colluders, least=least)

@@ -27,6 +27,8 @@ class KeptSum:
     ----------
     clients : frozenset of str
         Over whom it is, or would have been.
+    called : int
+        How many clients were called, by which the numbers are scaled.
     dim : int
         Length of a feature.
     origin : mapping of str to str
@@ -36,6 +38,7 @@ class KeptSum:
     """
 
     clients: frozenset[str]
+    called: int
     dim: int
     origin: Mapping[str, str]
     totals: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -58,7 +61,8 @@ class KeptSums:
         path = self._path(phase)
         try:
             arrays, known = decode(path.read_bytes())
-            return KeptSum(frozenset(known["clients"]), known["dim"], known["origin"], arrays)
+            clients = frozenset(known.pop("clients"))
+            return KeptSum(clients, **known, totals=arrays)
         except FileNotFoundError:
             return None
         except (CorruptBytesError, KeyError, TypeError) as error:
@@ -66,7 +70,12 @@ class KeptSums:
 
     def write(self, phase: int, kept: KeptSum) -> None:
         """Keep over whom the sum of a phase is, and its totals where they are known."""
-        known = {"clients": sorted(kept.clients), "dim": kept.dim, "origin": dict(kept.origin)}
+        known = {
+            "clients": sorted(kept.clients),
+            "called": kept.called,
+            "dim": kept.dim,
+            "origin": dict(kept.origin),
+        }
         write_atomically(self._path(phase), encode(kept.totals, known))
 
     def _path(self, phase: int) -> Path:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
@@ -135,30 +135,20 @@ class SumRounds:
                 f"no head: {len(nodes)} clients can be summed, at least {self._terms.least} are "
                 f"needed ({self._report})"
             )
-        call = _Call(tried, self._statistic(dim, len(nodes), done), nodes)
+        call = _Call(tried, statistic_of(self._settings, dim, len(nodes), done), nodes)
 
         def opening(clients: Collection[str]) -> None:
             """Write down over whom the sum is, before anybody is asked to open it."""
             if begun:
                 _check_same(begun.clients, clients)
-            kept.write(call.statistic.phase, KeptSum(frozenset(clients), dim, origin))
+            kept.write(call.statistic.phase, KeptSum(frozenset(clients), len(nodes), dim, origin))
 
         clients, totals = self._masked(call, opening)
-        found = KeptSum(frozenset(clients), dim, origin, totals)
+        found = KeptSum(frozenset(clients), len(nodes), dim, origin, totals)
         kept.write(call.statistic.phase, found)
         tried.summed = sorted(clients)
         self._count(tried)
         return found
-
-    def _statistic(self, dim: int, clients: int, done: list[KeptSum]) -> Statistic:
-        return Statistic(
-            classes=self._settings.classes,
-            dim=dim,
-            radius=self._settings.secure.radius,
-            samples=self._plan.max_samples or SAMPLES,
-            clients=clients,
-            totals=tuple(kept.totals for kept in done),
-        )
 
     def _present(self, only: Collection[str] | None) -> dict[str, int]:
         """Return the SuperNodes of the clients to ask, after waiting for as many as are needed."""
@@ -179,7 +169,7 @@ class SumRounds:
 
         Those who have another one than most are refused.
         """
-        call = _Call(tried, self._statistic(0, 1, []), nodes)
+        call = _Call(tried, statistic_of(self._settings), nodes)
         given = self._ask(call, PREPARE, dict.fromkeys(nodes, b"-"), {})
         said = {name: text.decode(errors="replace") for name, text in given.items()}
         if not said:
@@ -198,7 +188,7 @@ class SumRounds:
         """Go through the five exchanges; return over whom the sum is, and the totals."""
         sum_id, members = secrets.token_hex(16), sorted(call.nodes)
         layout = call.statistic.layout(self._settings.job.sender.method)
-        agreed = agreement(self._settings.job, call.statistic, sum_id, members)
+        agreed = agreement(self._settings.job.to_record(), call.statistic, sum_id, members)
         keys = {name: key for name in members if (key := self._grid.key(call.nodes[name]))}
         server = Server(
             run=bytes.fromhex(sum_id),
@@ -206,7 +196,7 @@ class SumRounds:
             clients=members,
             directory=KnownSites(agreed, keys, unsigned=True),
             layout=layout,
-            terms=self._terms,
+            terms=self._settings.secure.terms(self._plan, len(members)),
         )
         call.tried.asked = len(members)
         known = {"sum": sum_id, "members": members}
@@ -287,6 +277,21 @@ class SumRounds:
             event="sum",
             **asdict(tried),
         )
+
+
+def statistic_of(
+    settings: Settings, dim: int = 0, clients: int = 1, done: Sequence[KeptSum] = ()
+) -> Statistic:
+    """Return what clients sum next, after the sums that are done."""
+    return Statistic(
+        classes=settings.classes,
+        dim=dim,
+        radius=settings.secure.radius,
+        samples=settings.plan.max_samples or SAMPLES,
+        clients=clients,
+        totals=tuple(kept.totals for kept in done),
+        privacy=settings.secure.budget(clients),
+    )
 
 
 def _check_same(begun: Collection[str], now: Collection[str]) -> None:

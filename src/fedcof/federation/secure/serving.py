@@ -5,7 +5,6 @@ Nothing of one client is kept: the run folder has the totals of each phase, and 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from fedcof.errors import SettingError
@@ -14,7 +13,7 @@ from fedcof.federation.asking import Grid
 from fedcof.federation.collecting import Collector
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.secure.kept import KeptSum, KeptSums
-from fedcof.federation.secure.rounds import SumRounds
+from fedcof.federation.secure.rounds import SumRounds, statistic_of
 from fedcof.federation.secure.statistic import Totals
 from fedcof.federation.serving import (
     HEAD,
@@ -26,7 +25,7 @@ from fedcof.federation.serving import (
 )
 from fedcof.federation.watching import Watch
 from fedcof.heads import Head
-from fedcof.privacy.sums import sums_of
+from fedcof.transforms import Chain, Clip
 
 
 def serve_securely(
@@ -61,7 +60,7 @@ def serve_securely(
         )
         report = collector.report
         try:
-            phases = sums_of(settings.job.sender.method, settings.classes, dim=2).phases
+            phases = statistic_of(settings, dim=2).sums(settings.job.sender.method).phases
             rounds = SumRounds(grid, settings, collector, watch, clock)
             sums = rounds.phases(phases, KeptSums(folder))
         finally:
@@ -92,7 +91,15 @@ def check_secure(settings: Settings) -> None:
             'must name all classes for secure rounds, as in classes="cat, dog": who holds a class '
             "is not told, so every client sums over the same list",
         )
-    sums_of(settings.job.sender.method, settings.classes, dim=2)  # refuses what does not add up
+    statistic_of(settings, dim=2).sums(settings.job.sender.method)  # refuses what does not add up
+    secure, transform = settings.secure, settings.job.sender.transform
+    last = transform.steps[-1:] if isinstance(transform, Chain) else (transform,)
+    if secure.epsilon and last != (Clip(secure.radius),):
+        raise SettingError(
+            "transform",
+            f"must end with clip:{secure.radius:g} where epsilon is given, so that no sample is "
+            f"longer than radius; it is {str(transform)!r}",
+        )
     alone = {
         "site_heads": settings.site_heads,
         "min_clients_per_class": settings.min_clients_per_class,
@@ -114,13 +121,15 @@ def check_secure(settings: Settings) -> None:
 def solve_sums(settings: Settings, sums: list[KeptSum]) -> Head:
     """Return the head of the totals of all phases, with its provenance."""
     method, first = settings.job.sender.method, sums[0]
-    made = sums_of(method, settings.classes, first.dim)
-    head = made.head([_completed(kept, first) for kept in sums], origin=first.origin)
-    assert head.provenance is not None
-    provenance = replace(
-        head.provenance, clients=len(first.clients), sending=settings.job.sender.settings()
-    )
-    return replace(head, provenance=provenance)
+    statistic = statistic_of(settings, first.dim, first.called)
+    clients = len(first.clients)
+    if statistic.privacy:
+        mechanism = statistic.mechanism(method)
+        head = mechanism.head_of(first.totals, answered=clients, origin=first.origin)
+    else:
+        totals = [_completed(kept, first) for kept in sums]
+        head = statistic.sums(method).head(totals, origin=first.origin)
+    return head.with_provenance(clients=clients, sending=settings.job.sender.settings())
 
 
 def _completed(kept: KeptSum, first: KeptSum) -> Totals:

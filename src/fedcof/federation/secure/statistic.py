@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.errors import AnswerError, CorruptBytesError
-from fedcof.federation.records import Job
 from fedcof.methods import Method
+from fedcof.privacy.differential import CentralPrivacy, private_sums
 from fedcof.privacy.secure.ring import RingLayout
 from fedcof.privacy.sums import Sums, sums_of
 from fedcof.wire import decode, encode
@@ -32,6 +32,23 @@ WHOLE = ("counts", "presence")
 """Arrays of whole numbers, which travel in as few bytes as their sums need."""
 
 Totals = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The differential privacy of a sum.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of the whole sum, between neighbours by one sample.
+    honest : int
+        So many clients are counted on to add their share of the noise and to keep it to themselves.
+    """
+
+    epsilon: float
+    delta: float
+    honest: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +69,8 @@ class Statistic:
         The most clients that are summed.
     totals : sequence of mappings
         The totals of the phases before.
+    privacy : Budget, optional
+        What the sum is noised for, where it is.
     """
 
     classes: tuple[int | str, ...]
@@ -60,6 +79,7 @@ class Statistic:
     samples: int
     clients: int
     totals: Sequence[Totals] = ()
+    privacy: Budget | None = None
 
     @property
     def phase(self) -> int:
@@ -68,14 +88,28 @@ class Statistic:
 
     def sums(self, method: Method[Any]) -> Sums:
         """Return what of a method adds up."""
-        return sums_of(method, np.array(self.classes), self.dim)
+        of = private_sums if self.privacy else sums_of
+        return of(method, np.array(self.classes), self.dim)
 
     def layout(self, method: Method[Any]) -> RingLayout:
         """Return the arrays of a client as one vector of integers."""
+        if self.privacy:
+            return self.mechanism(method).layout
         sums = self.sums(method)
         bounds = sums.bounds(self.phase, self.radius, self.samples, self.totals)
         within = {name: bound or 1.0 for name, bound in bounds.items()}  # 0 where all are zeros
         return RingLayout.of(sums.layout(self.phase), within, self.clients, integers=WHOLE)
+
+    def mechanism(self, method: Method[Any]) -> CentralPrivacy:
+        """Return what noises the sum, a share at every client."""
+        assert self.privacy is not None
+        return CentralPrivacy(
+            self.sums(method),
+            radius=self.radius,
+            samples=self.samples,
+            clients=self.clients,
+            **asdict(self.privacy),
+        )
 
     def to_record(self) -> dict[str, Any]:
         """Return it as it goes over the wire."""
@@ -93,8 +127,9 @@ class Statistic:
         try:
             known = json.loads(record["statistic"])
             totals = [decode(data)[0] for data in record["totals"]]
-            del known["totals"]
-            return cls(**{**known, "classes": tuple(known["classes"])}, totals=tuple(totals))
+            known["classes"], known["totals"] = tuple(known["classes"]), tuple(totals)
+            known["privacy"] = known["privacy"] and Budget(**known["privacy"])
+            return cls(**known)
         except (KeyError, TypeError, ValueError, CorruptBytesError) as error:
             raise AnswerError(f"has no statistic ({type(error).__name__})") from None
 
@@ -107,6 +142,7 @@ class Statistic:
             "radius": self.radius,
             "samples": self.samples,
             "clients": self.clients,
+            "privacy": self.privacy and asdict(self.privacy),
             "totals": [hashlib.sha256(data).hexdigest() for data in self._packed_totals],
         }
         return json.dumps(known, sort_keys=True)
@@ -116,8 +152,19 @@ class Statistic:
         return [encode(arrays, {}) for arrays in self.totals]
 
 
-def agreement(job: Job, statistic: Statistic, sum_id: str, clients: Sequence[str]) -> bytes:
-    """Return all that the clients of a sum must agree on, as canonical JSON."""
-    told = {name: value for name, value in job.to_record().items() if name != "version"}
-    agreed = {"job": told, "statistic": statistic.text, "sum": sum_id, "clients": sorted(clients)}
+def agreement(
+    told: Mapping[str, Any], statistic: Statistic, sum_id: str, clients: Sequence[str]
+) -> bytes:
+    """Return all that the clients of a sum must agree on, as canonical JSON.
+
+    Parameters
+    ----------
+    told : mapping
+        The job as the server tells it, `Job.to_record`, among other things or alone.
+    statistic : Statistic
+    sum_id : str
+    clients : sequence of str
+    """
+    job = {name: told[name] for name in ("sending", "backbone", "data", "reading", "origin")}
+    agreed = {"job": job, "statistic": statistic.text, "sum": sum_id, "clients": sorted(clients)}
     return json.dumps(agreed, sort_keys=True).encode()
