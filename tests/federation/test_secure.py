@@ -32,9 +32,11 @@ from fedcof.federation.secure.serving import serve_securely
 from fedcof.federation.secure.statistic import MASK, OPEN, PREPARE
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import REPORT, STORE, Settings
+from fedcof.federation.status import STATUS, Status
 from fedcof.methods import METHODS
 from fedcof.privacy.secure.terms import Terms
 from fedcof.privacy.secure.terms import plan as graph
+from fedcof.report.run import as_run_page, gather_run
 from fedcof.transforms import parse
 
 pytestmark = pytest.mark.filterwarnings(
@@ -365,6 +367,27 @@ def test_a_client_does_not_open_a_sum_that_it_is_not_in(tmp_path):
     assert not grid.states[1]["fedcof-secure"]
 
 
+# What a site allows
+
+
+def test_a_sites_policy_holds_in_a_sum(tmp_path):
+    grid = one_each(TEN)
+    refuses = tmp_path / "policy.toml"
+    refuses.write_text('methods = ["fed3r"]')
+    hides = tmp_path / "hidden.toml"
+    hides.write_text('classes = "hidden"')  # which a sum does
+    grid.configs |= {
+        1: {"min-samples": 100},
+        2: {"policy": str(refuses)},
+        3: {"policy": str(hides)},
+    }
+    head, report = run(grid, tmp_path / "run")
+    assert report.refused["c000"].startswith("withheld")
+    assert report.refused["c001"].startswith("policy-methods")
+    left = {name: TEN[name] for name in TEN if name not in ("c000", "c001")}
+    assert_alike(head, open_head(FedNCM(), left))
+
+
 # Noise
 
 NOISED = {"epsilon": 8.0, "delta": 1e-5, "radius": 4.0}
@@ -409,6 +432,16 @@ def test_noise_needs_features_of_limited_length(tmp_path):
 
 
 # What is kept
+
+
+def test_the_page_of_a_run_says_who_took_part_and_who_dropped_out(tmp_path):
+    grid = one_each(TEN)
+    silent(grid, [1], 3)
+    run(grid, tmp_path)
+    Status(state="complete").save(tmp_path / STATUS)
+    page = as_run_page(gather_run(tmp_path))
+    for words in ("Sums over the clients", "masked numbers", "confirmation: no answer within 60 s"):
+        assert words in page
 
 
 def test_nothing_of_one_client_is_kept_or_said(tmp_path, capfd):

@@ -13,6 +13,7 @@ from typing import Any
 from fedcof.errors import RunFolderError
 from fedcof.federation.codes import in_words
 from fedcof.federation.report import CollectionReport
+from fedcof.federation.secure.rounds import STEPS
 from fedcof.federation.serving import REPORT, STORE
 from fedcof.federation.status import STATUS, Status, read_status
 from fedcof.federation.store import SummaryStore
@@ -122,6 +123,19 @@ def _parts(run: RunReport) -> Iterator[Part]:
         _set_aside(run.report)[:_MOST_ROWS],
         note="They do not count in the head.",
     )
+    yield Part(
+        "sums",
+        "Sums over the clients",
+        _sums(run.report),
+        frozenset({"sum", "attempt", "called", *STEPS.values(), "dropped out", "in the sum"}),
+        note="How many clients took each step; the server was told no number of any one of them.",
+    )
+    dropped = [
+        {"client": name, "sum": str(one.number), "attempt": str(one.attempt), "at": reason}
+        for one in run.report.sums
+        for name, reason in sorted(one.dropped.items())
+    ]
+    yield Part("dropped", "Dropped out of a sum", dropped[:_MOST_ROWS])
     claimed = _reasons(run.report.claimed, "why")[:_MOST_ROWS]
     yield Part("claimed", "Claimed by another SuperNode", claimed)
     yield Part("odd", "Odd, but they count", _reasons(run.report.odd, "why")[:_MOST_ROWS])
@@ -143,7 +157,7 @@ def _counts(run: RunReport) -> list[Row]:
         "asked in the last run": len(report.asked),
         "answered in it": len(report.answered),
         "from before": len(report.resumed),
-        "count in the head": len(run.summaries),
+        "count in the head": len(report.accepted if report.sums else run.summaries),
         "refused": len(report.refused),
         "set aside beside the others": len(report.misfit),
         "missing": len(report.missing),
@@ -223,6 +237,22 @@ def _set_aside(report: CollectionReport) -> list[Row]:
         {"client": name, "": group, "why": reason, "what to do": in_words(reason)}
         for group, reasons in groups.items()
         for name, reason in sorted(reasons.items())
+    ]
+
+
+def _sums(report: CollectionReport) -> list[Row]:
+    """Return a line for every attempt at a sum."""
+    return [
+        {
+            "sum": str(one.number),
+            "attempt": str(one.attempt),
+            "called": f"{one.asked:,}",
+            **{step: f"{one.answered.get(step, 0):,}" for step in STEPS.values()},
+            "dropped out": f"{len(one.dropped):,}",
+            "in the sum": f"{len(one.summed):,}",
+            "failed": one.failed,
+        }
+        for one in report.sums
     ]
 
 
