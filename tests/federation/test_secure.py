@@ -426,6 +426,26 @@ def test_with_too_few_shares_of_noise_nothing_is_opened(tmp_path):
     assert KeptSums(tmp_path).read(0) is None
 
 
+def test_a_site_with_a_budget_takes_part_until_it_is_spent(tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text("epsilon = 9.0\ndelta = 1e-5")
+    many = {
+        name: tuple(np.repeat(part, 100, axis=0) for part in held) for name, held in TEN.items()
+    }
+    settings = {
+        "method": clipped(FedNCM()),
+        "secure": NOISED,
+        "plan": replace(PATIENT, max_samples=900),
+    }
+    missing = []
+    for number in range(2):
+        grid = one_each(many)
+        grid.configs[1] = {"policy": str(policy), "ledger": str(tmp_path / "privacy.db")}
+        _, report = run(grid, tmp_path / f"run-{number}", **settings)
+        missing.append(report.missing)
+    assert missing == [{}, {"c000": "masked numbers: privacy-budget:BudgetError (at the client)"}]
+
+
 def test_noise_needs_features_of_limited_length(tmp_path):
     with pytest.raises(SettingError, match="transform must end with clip:4"):
         run(one_each(TEN), tmp_path, secure=NOISED)

@@ -29,6 +29,7 @@ from fedcof.federation.secure.plan import LEAST
 from fedcof.federation.secure.signing import KnownSites, SiteKey, Unsigned
 from fedcof.federation.secure.statistic import MASK, OPEN, PREPARE, Statistic, agreement
 from fedcof.federation.sources import Clients, Site
+from fedcof.privacy.ledger import Budget, Ledger
 from fedcof.privacy.policy import Guarantee
 from fedcof.privacy.secure.client import Client
 from fedcof.privacy.secure.ring import Vector
@@ -114,6 +115,8 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
             memory = _recalled(kept, client_id, str(question["sum"]), exchange)
             take_once(memory.token, str(exchange))
             vector = _vector(guarded, statistic, clients, client_id, exchange)
+            if exchange == MASK:
+                _spend(job, statistic, site, client_id, context.node_config)
             agreed = agreement(question, statistic, memory.sum_id, question["members"])
             party = Client(
                 client_id=client_id,
@@ -188,6 +191,25 @@ def _guarantee(statistic: Statistic) -> Guarantee | None:
     """Return what the noise of a sum promises, where it has some."""
     budget = statistic.privacy
     return Guarantee(budget.epsilon, budget.delta) if budget else None
+
+
+def _spend(
+    job: Job, statistic: Statistic, site: Site, client_id: str, config: Mapping[str, Any]
+) -> None:
+    """Write down what a client loses by a sum, where its site has a budget.
+
+    Raises
+    ------
+    BudgetError
+        If it is more than what is left of the budget, over all sums.
+    """
+    policy = site.policy
+    if statistic.privacy is None or policy.epsilon is None or policy.delta is None:
+        return
+    ledger = Ledger(Path(str(config.get("ledger", "privacy.db"))))
+    budget = Budget(policy.epsilon, policy.delta)
+    rho = statistic.mechanism(job.sender.method).rho
+    ledger.spend(client_id, rho, budget, release=f"secure sum by {job.sender.method.name}")
 
 
 def _demands(statistic: Statistic, config: Mapping[str, Any]) -> Terms:
