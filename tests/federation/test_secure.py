@@ -367,27 +367,6 @@ def test_a_client_does_not_open_a_sum_that_it_is_not_in(tmp_path):
     assert not grid.states[1]["fedcof-secure"]
 
 
-# What a site allows
-
-
-def test_a_sites_policy_holds_in_a_sum(tmp_path):
-    grid = one_each(TEN)
-    refuses = tmp_path / "policy.toml"
-    refuses.write_text('methods = ["fed3r"]')
-    hides = tmp_path / "hidden.toml"
-    hides.write_text('classes = "hidden"')  # which a sum does
-    grid.configs |= {
-        1: {"min-samples": 100},
-        2: {"policy": str(refuses)},
-        3: {"policy": str(hides)},
-    }
-    head, report = run(grid, tmp_path / "run")
-    assert report.refused["c000"].startswith("withheld")
-    assert report.refused["c001"].startswith("policy-methods")
-    left = {name: TEN[name] for name in TEN if name not in ("c000", "c001")}
-    assert_alike(head, open_head(FedNCM(), left))
-
-
 # Noise
 
 NOISED = {"epsilon": 8.0, "delta": 1e-5, "radius": 4.0}
