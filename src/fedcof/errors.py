@@ -168,6 +168,10 @@ class FolderError(FedCOFError, ValueError):
     """A folder of images can be read in two ways, or in none; the text says how to choose."""
 
 
+class DiskUseWarning(UserWarning):
+    """The pixels of decoded images take much of a disk, or more than it has."""
+
+
 class SamePictureWarning(UserWarning):
     """The same picture is there twice: in a class, in two classes, or to train and to test on."""
 

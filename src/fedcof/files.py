@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
@@ -35,13 +36,15 @@ def cache_folder() -> Path:
     return platformdirs.user_cache_path("fedcof", appauthor=False)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
     """Write a file so that it never exists half-written, even if the process is killed.
 
-    Folders that it needs are made. A link stays one: what it points to is written.
+    Folders that it needs are made. A link stays one: what it points to is written. Of several parts
+    it holds one after the other.
     """
     with _in_place_of(path) as temporary, temporary.open("xb") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
 
 
 @contextmanager
@@ -81,16 +84,24 @@ def _in_place_of(path: Path) -> Iterator[Path]:
         raise
 
 
-def store(path: Path, data: bytes) -> None:
-    """Keep ``data`` in the cache file ``path``, followed by its SHA-256 digest.
+def store(path: Path, *parts: bytes | memoryview) -> bool:
+    """Keep data in the cache file ``path``, followed by its SHA-256 digest.
+
+    Returns
+    -------
+    bool
+        Whether it could be written.
 
     Warns
     -----
     RuntimeWarning
         If the file cannot be written. The work goes on without it.
     """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
     try:
-        write_atomically(path, data + hashlib.sha256(data).digest())
+        write_atomically(path, *parts, digest.digest())
     except OSError as error:
         warnings.warn(
             f"cannot write the cache file {path} ({error.strerror}); set the environment variable "
@@ -98,6 +109,8 @@ def store(path: Path, data: bytes) -> None:
             RuntimeWarning,
             stacklevel=2,
         )
+        return False
+    return True
 
 
 def fetch(path: Path) -> bytes | None:
@@ -112,15 +125,29 @@ def fetch(path: Path) -> bytes | None:
         content = path.read_bytes()
     except OSError:
         return None
-    data, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    if hashlib.sha256(data).digest() != digest:
+    return content[:-_DIGEST_SIZE] if _is_whole(content, path) else None
+
+
+def fetch_mapped(path: Path) -> memoryview | None:
+    """Return what `fetch` returns, mapped into memory: it is read as it is used."""
+    try:
+        with path.open("rb") as file:
+            content = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+    except (OSError, ValueError):  # of an empty file
+        return None
+    return content[:-_DIGEST_SIZE] if _is_whole(content, path) else None
+
+
+def _is_whole(content: bytes | memoryview, path: Path) -> bool:
+    """Return whether the digest at the end of a cache file is that of the rest; warn if not."""
+    if hashlib.sha256(content[:-_DIGEST_SIZE]).digest() != bytes(content[-_DIGEST_SIZE:]):
         warnings.warn(
             f"the cache file {path} is damaged (its checksum differs) and is made again",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-        return None
-    return data
+        return False
+    return True
 
 
 def file_names(names: Iterable[str], suffix: str) -> dict[str, str]:

@@ -47,8 +47,7 @@ def test_no_images_give_no_features(save_model):
     assert backbone.extract([]).shape == (0, 3)
 
 
-def test_a_stream_reads_only_a_few_batches_ahead(save_model, monkeypatch):
-    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+def test_images_are_taken_a_few_batches_ahead_and_their_thread_ends(save_model):
     backbone = Backbone.from_onnx(save_model(), PREPROCESSING)
     read = 0
 
@@ -56,19 +55,21 @@ def test_a_stream_reads_only_a_few_batches_ahead(save_model, monkeypatch):
         nonlocal read
         while True:
             read += 1
-            yield np.zeros((4, 4, 3), np.uint8)
+            yield np.full((4, 4, 3), 0 if read < 33 else 1, np.uint8)
 
-    stream = backbone.stream(endless(), backbone.preprocess)
-    next(stream)
+    class EnoughError(Exception):
+        pass
+
+    def stream(batches):
+        next(iter(batches))
+        raise EnoughError
+        yield
+
+    backbone.stream = stream
+    with pytest.raises(EnoughError):
+        backbone.extract(endless())
     assert read <= 4 * 32
-
-
-def test_a_stream_that_is_left_early_ends_its_threads(save_model):
-    backbone = Backbone.from_onnx(save_model(), PREPROCESSING)
-    stream = backbone.stream(uniform_images([1] * 100), backbone.preprocess)
-    next(stream)
-    stream.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("fedcof-preprocess")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("fedcof-ahead")]
 
 
 def test_an_error_in_preparing_reaches_the_caller(save_model):

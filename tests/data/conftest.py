@@ -5,7 +5,7 @@ from fedcof.backbones import Backbone, Preprocessing
 
 MEAN_COLOR = """
 <ir_version: 8, opset_import: ["" : 17]>
-mean_color (float[n, 3, 4, 4] image) => (float[n, 3] features) {
+mean_color (float[n, 3, s, t] image) => (float[n, 3] features) {
     maps = GlobalAveragePool(image)
     features = Flatten(maps)
 }
@@ -13,17 +13,26 @@ mean_color (float[n, 3, 4, 4] image) => (float[n, 3] features) {
 
 
 class CountingBackbone(Backbone):
-    """The mean colour of an image, and how many images were prepared for it."""
+    """The mean colour of an image, and of how many images it was computed."""
 
-    prepared = 0
+    computed = 0
 
-    def preprocess(self, image):
-        self.prepared += 1
-        return super().preprocess(image)
+    def stream(self, batches):
+        for features in super().stream(batches):
+            self.computed += len(features)
+            yield features
 
 
 @pytest.fixture
-def backbone():
-    model = onnx.parser.parse_model(MEAN_COLOR).SerializeToString()
-    plain = Preprocessing(size=4, mean=(0.0, 0.0, 0.0), scale=(1.0, 1.0, 1.0))
-    return CountingBackbone(model, plain, name="mean-color")
+def make_backbone():
+    def make(size=4, mean=(0.0, 0.0, 0.0), **options):
+        model = onnx.parser.parse_model(MEAN_COLOR).SerializeToString()
+        plain = Preprocessing(size=size, mean=mean, scale=(1.0, 1.0, 1.0), **options)
+        return CountingBackbone(model, plain, name="mean-color")
+
+    return make
+
+
+@pytest.fixture
+def backbone(make_backbone):
+    return make_backbone()

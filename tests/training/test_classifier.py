@@ -19,7 +19,7 @@ def test_fine_tuning_trains_backbone_and_head():
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.uint8)
     labels = np.arange(4) % 2
     backbone = network("squeezenet1.1", preprocessing={"size": 64})
-    model = Classifier(backbone.module, random_head(512, labels, seed=0))
+    model = Classifier(backbone.module, random_head(512, labels, seed=0), backbone.preprocessing)
     start = get_state(model)
     samples = Samples(Images(images, backbone.preprocessing), torch.tensor(labels))
     update = local_update(model, samples, Task(start, TrainingSettings(), 1), "a")

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from fedcof.backbones.torch_backbone import network
+from fedcof.backbones.torch_preprocessing import Prepare
 from fedcof.training import TrainingSettings
 from fedcof.training.batches import Images
 from fedcof.training.classifier import Classifier
@@ -79,9 +80,9 @@ def test_prompts_that_no_batch_selects_are_not_trained(vit_folder):
     vit = PromptedViT(backbone, pool_size=6, selected=2)
     images, labels = pictures()
     inputs = Images(images, backbone.preprocessing)
-    model = Classifier(vit, random_head(16, [0, 1], seed=0)).eval()
+    model = Classifier(vit, random_head(16, [0, 1], seed=0), backbone.preprocessing).eval()
     start = get_state(model)
-    selected = vit.select(inputs[np.arange(12)])
+    selected = vit.select(model.prepare(inputs[np.arange(12)]))
     task = Task(start, TrainingSettings(optimizer="adam", local_epochs=3), 1)
     update = local_update(model, Samples(inputs, torch.tensor(labels)), task, "a")
     moved = (update.state["backbone.prompts"] != start["backbone.prompts"]).any(axis=1)
@@ -113,6 +114,7 @@ def test_the_vit_is_left_as_it_was(vit_folder):
 
 def test_prompt_tuning_lowers_the_loss(prompted):
     model, preprocessing = prompted
+    model.prepare = Prepare(preprocessing)
     images, labels = pictures()
     samples = Samples(Images(images, preprocessing), torch.tensor(labels))
     settings = TrainingSettings(client_lr=0.1, local_epochs=1)

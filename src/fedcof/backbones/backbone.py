@@ -1,34 +1,23 @@
-"""A frozen feature extractor, run by ONNX Runtime."""
+"""A frozen feature extractor, run by ONNX Runtime or torch."""
 
+import importlib.util
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self
 
-import joblib
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
+from fedcof.backbones import onnx_engine
+from fedcof.backbones.engine import Device, Engine, Features
 from fedcof.backbones.fingerprint import fingerprint_of, model_digest, origin_of
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
 from fedcof.backbones.resolver import resolve
 from fedcof.backbones.sources import ResolvedBackbone
-from fedcof.errors import BackboneError
-
-BATCH_SIZE = 32
-
-Device = Literal["auto", "cpu", "cuda"]
-
-_CPU = "CPUExecutionProvider"
-_CUDA = "CUDAExecutionProvider"
-
-T = TypeVar("T")
-R = TypeVar("R")
-Features = NDArray[np.float32]
+from fedcof.pipeline import ahead
 
 
 class Backbone:
@@ -36,10 +25,11 @@ class Backbone:
 
     Parameters
     ----------
-    model : bytes or path
+    model : bytes, path or Engine
         A serialised ONNX model or its file. It takes one float32 tensor (n, 3, size, size) and
         gives one tensor: features (n, dim), or maps (n, dim, height, width), of which the
-        backbone takes the average over all positions.
+        backbone takes the average over all positions. Or what runs a network already; it then
+        needs a fingerprint.
     preprocessing : Preprocessing
         What the network was trained on.
     name : str
@@ -51,8 +41,6 @@ class Backbone:
 
     Attributes
     ----------
-    dim : int
-        Length of a feature, the paper's d.
     fingerprint : str
         SHA-256 of architecture, weights and preprocessing, in hexadecimal digits: two backbones of
         one fingerprint give the same features.
@@ -66,7 +54,7 @@ class Backbone:
 
     def __init__(
         self,
-        model: bytes | Path,
+        model: bytes | Path | Engine,
         preprocessing: Preprocessing,
         *,
         name: str = "onnx",
@@ -75,10 +63,15 @@ class Backbone:
     ) -> None:
         self.name = name
         self.preprocessing = preprocessing
-        self._session = _session(model, name, device)
-        self.fingerprint = fingerprint or fingerprint_of(preprocessing, model_digest(model))
-        self._input = _check_input(self._session, preprocessing, name)
-        self.dim = self._measure_dim()
+        if isinstance(model, bytes | Path):
+            self._engine: Engine = onnx_engine.OnnxEngine(
+                model, preprocessing, name=name, device=device
+            )
+            self.fingerprint = fingerprint or fingerprint_of(preprocessing, model_digest(model))
+        elif fingerprint:
+            self._engine, self.fingerprint = model, fingerprint
+        else:
+            raise ValueError("an engine says nothing of its network: give a fingerprint")
 
     @classmethod
     def from_onnx(
@@ -119,6 +112,7 @@ class Backbone:
         resolved : ResolvedBackbone
             As `resolve` and `by_origin` return it.
         device : {"auto", "cpu", "cuda"}
+            On CUDA it runs in ONNX Runtime where that was built for CUDA, else in torch.
 
         Raises
         ------
@@ -127,8 +121,20 @@ class Backbone:
         BackboneError
             If its model cannot be used.
         """
+        model: bytes | Path | Engine
+        if (
+            device == "cuda"
+            and resolved.build is not None
+            and not onnx_engine.has_cuda()
+            and _torch_has_cuda()
+        ):
+            from fedcof.backbones.torch_engine import TorchEngine
+
+            model = TorchEngine(resolved.module(), resolved.preprocessing, device=device)
+        else:
+            model = resolved.onnx_model()
         return cls(
-            resolved.onnx_model(),
+            model,
             resolved.preprocessing,
             name=resolved.name,
             device=device,
@@ -137,6 +143,11 @@ class Backbone:
 
     def __repr__(self) -> str:
         return f"Backbone({self.name!r}, dim={self.dim}, fingerprint={self.fingerprint[:12]!r})"
+
+    @property
+    def dim(self) -> int:
+        """Length of a feature, the paper's d."""
+        return self._engine.dim
 
     @property
     def origin(self) -> dict[str, str]:
@@ -149,8 +160,7 @@ class Backbone:
 
     def infer(self, batch: NDArray[np.float32]) -> Features:
         """Return the features (n, dim) of prepared images (n, 3, size, size)."""
-        features: Features = self._session.run(None, {self._input: batch})[0]
-        return features.mean(axis=(2, 3)) if features.ndim == 4 else features
+        return self._engine.infer(batch)
 
     def extract(self, images: Iterable[ImageArray]) -> Features:
         """Return the features of RGB images.
@@ -164,60 +174,31 @@ class Backbone:
         -------
         (n, dim) float32 array
         """
-        batches = list(self.stream(images, self.preprocess))
-        return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
+        iterator = iter(images)
+        batches = (
+            self.preprocessing.as_batch(batch)
+            for batch in iter(lambda: list(islice(iterator, self._engine.batch_size)), [])
+        )
+        with closing(ahead(batches, depth=2)) as waiting:
+            found = list(self.stream(waiting))
+        return np.concatenate(found) if found else np.empty((0, self.dim), np.float32)
 
-    def stream(
-        self, items: Iterable[T], prepare: Callable[[T], NDArray[np.float32]]
-    ) -> Iterator[Features]:
-        """Yield features batch by batch, in order, never holding more than a few batches.
+    def stream(self, batches: Iterable[ImageArray]) -> Iterator[Features]:
+        """Yield the features of batches, in order.
 
         Parameters
         ----------
-        items : iterable
-            What ``prepare`` takes: images, paths, bytes.
-        prepare : callable
-            From an item to a (3, size, size) float32 tensor. It runs in threads, ahead of the
-            inference and in parallel with it.
+        batches : iterable of (n, height, width, 3) uint8 arrays
+            Each as `Preprocessing.as_batch` makes it, of any number of images: more than the device
+            takes at a time are divided.
 
         Yields
         ------
-        (at most 32, dim) float32 array
+        (n, dim) float32 array
         """
-
-        def prepare_batch(batch: list[T]) -> NDArray[np.float32]:
-            return np.stack([prepare(item) for item in batch])
-
-        workers = joblib.cpu_count()
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="fedcof-preprocess")
-        try:
-            for tensor in _map_ahead(pool, prepare_batch, _batches(items), ahead=workers + 1):
-                yield self.infer(tensor)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _measure_dim(self) -> int:
-        size = self.preprocessing.size
-        try:
-            output = self._session.run(
-                None, {self._input: np.zeros((2, 3, size, size), np.float32)}
-            )[0]
-        except Exception as error:
-            raise BackboneError(
-                f"backbone {self.name}: the model does not run on two {size} x {size} images "
-                f"({error}); does Preprocessing.size fit it?"
-            ) from error
-        if output.ndim not in (2, 4) or output.shape[0] != 2:
-            raise BackboneError(
-                f"backbone {self.name}: the output for 2 images has shape {output.shape}; expected "
-                "features (2, dim) or maps (2, dim, height, width). Export the model up to its "
-                "pooled features"
-            )
-        if output.dtype != np.float32:
-            raise BackboneError(
-                f"backbone {self.name}: the output is {output.dtype}, expected float32"
-            )
-        return int(output.shape[1])
+        size = self._engine.batch_size
+        parts = (batch[i : i + size] for batch in batches for i in range(0, len(batch), size))
+        yield from self._engine.stream(parts)
 
 
 def get(
@@ -230,88 +211,14 @@ def get(
     name, preprocessing
         As `resolve` takes them, whose errors are raised.
     device : {"auto", "cpu", "cuda"}
-        Where it runs; "auto" takes CUDA where ONNX Runtime has it.
+        Where it runs, as `Backbone.of` has it.
     """
     return Backbone.of(resolve(name, preprocessing), device)
 
 
-def _session(model: bytes | Path, name: str, device: Device) -> onnxruntime.InferenceSession:
-    providers = _providers(device, name)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = joblib.cpu_count()
-    # Threads that wait actively would take the cores from the preprocessing.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        session = onnxruntime.InferenceSession(model, options, providers=providers)
-    except Exception as error:  # ONNX Runtime has no common class for its errors
-        raise BackboneError(f"backbone {name}: ONNX Runtime cannot load it: {error}") from error
-    if device == "cuda" and _CUDA not in session.get_providers():
-        raise BackboneError(
-            f"backbone {name}: ONNX Runtime went back to the CPU, because CUDA or cuDNN does not "
-            "load; its log above says which library is missing"
-        )
-    return session
+def _torch_has_cuda() -> bool:
+    if importlib.util.find_spec("torch") is None:
+        return False
+    from fedcof.backbones.torch_engine import has_cuda
 
-
-def _providers(device: Device, name: str) -> list[str]:
-    """Return ONNX Runtime's names of the devices to try, in this order."""
-    has_cuda = _CUDA in onnxruntime.get_available_providers()
-    if device == "cuda" and not has_cuda:
-        raise BackboneError(
-            f"backbone {name}: this ONNX Runtime has no CUDA; run: pip uninstall onnxruntime, then "
-            "pip install onnxruntime-gpu"
-        )
-    if device not in ("auto", "cpu", "cuda"):
-        raise BackboneError(f"backbone {name}: device is auto, cpu or cuda, not {device!r}")
-    return [_CUDA, _CPU] if has_cuda and device != "cpu" else [_CPU]
-
-
-def _check_input(
-    session: onnxruntime.InferenceSession, preprocessing: Preprocessing, name: str
-) -> str:
-    """Return the name of the one image input."""
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise BackboneError(
-            f"backbone {name}: expected one input and one output, got inputs "
-            f"{[node.name for node in inputs]} and outputs {[node.name for node in outputs]}; "
-            "onnx.utils.extract_model cuts a model down to one of each"
-        )
-    [node] = inputs
-    wanted = ("n", 3, preprocessing.size, preprocessing.size)
-    shape = node.shape
-    if (
-        node.type != "tensor(float)"
-        or len(shape) != 4
-        or isinstance(shape[0], int)
-        or any(
-            isinstance(have, int) and have != want
-            for have, want in zip(shape[1:], wanted[1:], strict=True)
-        )
-    ):
-        raise BackboneError(
-            f"backbone {name}: input {node.name} is {node.type} of shape {shape}; expected "
-            f"tensor(float) of shape {list(wanted)} with any n: export the model with channels "
-            "first and a dynamic batch axis, and give its input size as Preprocessing.size"
-        )
-    input_name: str = node.name
-    return input_name
-
-
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, BATCH_SIZE)):
-        yield batch
-
-
-def _map_ahead(
-    pool: Executor, function: Callable[[T], R], items: Iterable[T], *, ahead: int
-) -> Iterator[R]:
-    """Map in order, with at most ``ahead`` results waiting."""
-    pending: deque[Future[R]] = deque()
-    for item in items:
-        pending.append(pool.submit(function, item))
-        if len(pending) > ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+    return has_cuda()

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcof.backbones.preprocessing import Preprocessing
 from fedcof.errors import BackboneError
@@ -20,35 +21,62 @@ from fedcof.errors import BackboneError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_FLOAT, _INT64, _DOUBLE = 1, 7, 11  # as onnx.TensorProto numbers the types
+_FLOAT, _UINT8, _INT64, _DOUBLE = 1, 2, 7, 11  # as onnx.TensorProto numbers the types
 
 _MODEL = """
 <ir_version: {ir_version}, opset_import: ["" : {opset}, "fedcof" : 1]>
-preprocessing (uint8[n, height, width, 3] image) => (float[n, 3, {size}, {size}] input) {{
-    given = Cast <to = {double}> (image)
-    pixels = Transpose <perm = [0, 3, 1, 2]> (given)
-    wide = fedcof.resize_rows (pixels)
-    turned = Transpose <perm = [0, 1, 3, 2]> (wide)
-    high = fedcof.resize_rows (turned)
-    square = Transpose <perm = [0, 1, 3, 2]> (high)
-    resized = Cast <to = {float}> (square)
+preprocessing (uint8[n, {height}, {width}, 3] image) => (float[n, 3, {size}, {size}] input) {{
+    planes = Transpose <perm = [0, 3, 1, 2]> (image)
     order = Constant <value = int64[3] {{{channels}}}> ()
-    ordered = Gather <axis = 1> (resized, order)
+    ordered = Gather <axis = 1> (planes, order)
+    square = fedcof.resize (ordered)
+    pixels = Cast <to = {float}> (square)
     mean = Constant <value = float[1, 3, 1, 1] {{{mean}}}> ()
     inverse_scale = Constant <value = float[1, 3, 1, 1] {{{inverse_scale}}}> ()
-    centred = Sub (ordered, mean)
+    centred = Sub (pixels, mean)
     input = Mul (centred, inverse_scale)
+}}
+"""
+
+_NO_RESIZE = """
+<domain: "fedcof", opset_import: ["" : {opset}]>
+resize (planes) => (square) {{
+    square = Identity (planes)
+}}
+"""
+
+_RESIZE = """
+<domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
+resize (planes) => (square) {{
+    shape = Shape (planes)
+    third = Constant <value = int64 {{2}}> ()
+    last = Constant <value = int64 {{3}}> ()
+    height = Gather (shape, third)
+    width = Gather (shape, last)
+    wide = fedcof.resize_rows (planes, width)
+    square = fedcof.resize_columns (wide, height)
+}}
+"""
+
+_WEIGHTS_MODEL = """
+<ir_version: {ir_version}, opset_import: ["" : {opset}, "fedcof" : 1]>
+weights (int64 length) => (double[{size}, n] weights) {{
+    weights = fedcof.weights (length)
+}}
+"""
+
+_INDEX_MODEL = """
+<ir_version: {ir_version}, opset_import: ["" : {opset}, "fedcof" : 1]>
+index (int64 length) => (int64[{size}] index) {{
+    index = fedcof.nearest (length)
 }}
 """
 
 # The centre of output pixel i lies at (i + 1/2) * scale of the input, scale = length / size.
 _SCALE = """
 <domain: "fedcof", opset_import: ["" : {opset}]>
-scale (pixels) => (scale, length) {{
-    last = Constant <value = int64 {{3}}> ()
+scale (length) => (scale) {{
     size = Constant <value = double {{{size}.0}}> ()
-    shape = Shape (pixels)
-    length = Gather (shape, last)
     length_d = Cast <to = {double}> (length)
     scale = Div (length_d, size)
 }}
@@ -57,31 +85,38 @@ scale (pixels) => (scale, length) {{
 # Pillow adds the scale up, from centre to centre; a product would round in another way.
 _NEAREST = """
 <domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
-resize_rows (pixels) => (resized) {{
-    scale, length = fedcof.scale (pixels)
+nearest (length) => (index) {{
+    scale = fedcof.scale (length)
     axis = Constant <value = int64 {{0}}> ()
     shares = Constant <value = double[{size}] {{{shares}}}> ()
     steps = Mul (shares, scale)
     centers = CumSum (steps, axis)
     index = Cast <to = {int64}> (centers)
-    resized = Gather <axis = 3> (pixels, index)
+}}
+<domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
+resize_rows (planes, width) => (resized) {{
+    index = fedcof.nearest (width)
+    resized = Gather <axis = 3> (planes, index)
+}}
+<domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
+resize_columns (planes, height) => (resized) {{
+    index = fedcof.nearest (height)
+    resized = Gather <axis = 2> (planes, index)
 }}
 """
 
 # The filter is stretched by the scale where that is above 1: the antialiasing.
 _FILTERED = """
 <domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
-resize_rows (pixels) => (resized) {{
+weights (length) => (weights) {{
     zero = Constant <value = int64 {{0}}> ()
     one = Constant <value = int64 {{1}}> ()
     half = Constant <value = double {{0.5}}> ()
     one_d = Constant <value = double {{1.0}}> ()
     axis = Constant <value = int64[1] {{1}}> ()
     bits = Constant <value = double {{4194304.0}}> ()
-    black = Constant <value = double {{0.0}}> ()
-    white = Constant <value = double {{255.0}}> ()
 
-    scale, length = fedcof.scale (pixels)
+    scale = fedcof.scale (length)
     middles = Constant <value = double[{size}, 1] {{{middles}}}> ()
     centers = Mul (middles, scale)
     sources = Range (zero, length, one)
@@ -92,10 +127,10 @@ resize_rows (pixels) => (resized) {{
     inverse_stretch = Div (one_d, stretch)
     arguments = Mul (distances, inverse_stretch)
     magnitudes = Abs (arguments)
-    weights = fedcof.kernel (magnitudes)
-    sums = ReduceSum <keepdims = 1> (weights, axis)
+    kernel = fedcof.kernel (magnitudes)
+    sums = ReduceSum <keepdims = 1> (kernel, axis)
     inverse_sums = Div (one_d, sums)
-    normalized = Mul (weights, inverse_sums)
+    normalized = Mul (kernel, inverse_sums)
     shifted = Mul (normalized, bits)
     signs = Sign (shifted)
     lengths = Abs (shifted)
@@ -103,13 +138,37 @@ resize_rows (pixels) => (resized) {{
     whole = Floor (rounding)
     fixed = Mul (whole, signs)
 
-    fixed_t = Transpose <perm = [1, 0]> (fixed)
-    products = MatMul (pixels, fixed_t)
-    unshifted = Div (products, bits)
-    nearly = Add (unshifted, half)
-    floors = Floor (nearly)
-    resized = Clip (floors, black, white)
+    weights = Div (fixed, bits)
 }}
+<domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
+resize_rows (planes, width) => (resized) {{
+    weights = fedcof.weights (width)
+    weights_t = Transpose <perm = [1, 0]> (weights)
+    pixels = Cast <to = {double}> (planes)
+    sums = MatMul (pixels, weights_t)
+    resized = fedcof.whole (sums)
+}}
+<domain: "fedcof", opset_import: ["" : {opset}, "fedcof" : 1]>
+resize_columns (planes, height) => (resized) {{
+    weights = fedcof.weights (height)
+    pixels = Cast <to = {double}> (planes)
+    sums = MatMul (weights, pixels)
+    resized = fedcof.whole (sums)
+}}
+<domain: "fedcof", opset_import: ["" : {opset}]>
+whole (sums) => (levels) {{
+    half = Constant <value = double {{0.5}}> ()
+    nearly = Add (sums, half)
+    %s
+    levels = Cast <to = {uint8}> (within)
+}}
+"""
+# Without negative weights nothing is beyond black and white, and one pass over the pixels is saved.
+_WITHIN = "within = Identity (nearly)"
+_CLIPPED = """
+    black = Constant <value = double {{0.0}}> ()
+    white = Constant <value = double {{255.0}}> ()
+    within = Clip (nearly, black, white)
 """
 
 # Filters over x >= 0, in units of output pixels (of input pixels where the image grows).
@@ -170,7 +229,9 @@ _KERNELS = {
 _KERNEL = '<domain: "fedcof", opset_import: ["" : {opset}]>\nkernel (x) => (y) {{%s}}\n'
 
 
-def preprocessing_graph(preprocessing: Preprocessing, *, opset: int, ir_version: int) -> ModelProto:
+def preprocessing_graph(
+    preprocessing: Preprocessing, *, opset: int, ir_version: int, resize: bool = True
+) -> ModelProto:
     """Return the model from ``image`` to ``input`` that does what the preprocessing does.
 
     Parameters
@@ -178,45 +239,87 @@ def preprocessing_graph(preprocessing: Preprocessing, *, opset: int, ir_version:
     preprocessing : Preprocessing
     opset, ir_version : int
         The versions of ONNX; the opset is at least 13.
+    resize : bool, default True
+        Whether the images may have another size than the network's input.
 
     Returns
     -------
     onnx.ModelProto
         From ``image``, RGB pixels of n images of one size, uint8 (n, height, width, 3), to
         ``input``, float32 (n, 3, size, size), equal to `Preprocessing.__call__` bit for bit.
+        Without the resize, also to that of images whose centre was cut out.
 
     Raises
     ------
     BackboneError
-        If the centre of the image is to be cut out.
+        If the images are to be resized and then their centre cut out.
     """
-    from onnx import inliner, parser
-
-    if preprocessing.shorter_side is not None:
+    if resize and preprocessing.shorter_side is not None:
         raise BackboneError(
             f"the preprocessing cuts the centre out of images whose shorter side is resized to "
             f"{preprocessing.shorter_side} pixels, which no exported model does"
         )
+    text = _MODEL + (_RESIZE + _functions(preprocessing) if resize else _NO_RESIZE)
+    return _filled(text, preprocessing, opset=opset, ir_version=ir_version, resize=resize)
 
-    if preprocessing.resampling == "nearest":
-        resize = _NEAREST
-    else:
-        resize = _KERNEL % _KERNELS[preprocessing.resampling] + _FILTERED
+
+def resize_weights(preprocessing: Preprocessing, length: int) -> NDArray[np.float64]:
+    """Return the weights of Pillow's resize, as the graph computes them.
+
+    Parameters
+    ----------
+    preprocessing : Preprocessing
+    length : int
+        Pixels of a row, or of a column.
+
+    Returns
+    -------
+    (size, length) float64 array
+        Of every pixel of the input in every pixel of the output.
+    """
+    import onnxruntime
+
+    nearest = preprocessing.resampling == "nearest"
+    text = (_INDEX_MODEL if nearest else _WEIGHTS_MODEL) + _functions(preprocessing)
+    model = _filled(text, preprocessing, opset=17, ir_version=8).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    [found] = session.run(None, {"length": np.array(length, np.int64)})
+    return np.asarray(np.eye(length)[found] if nearest else found)
+
+
+def _functions(preprocessing: Preprocessing) -> str:
+    """Return the functions that a resize needs."""
+    filter_ = preprocessing.resampling
+    if filter_ == "nearest":
+        return _SCALE + _NEAREST
+    filtered = _FILTERED % (_WITHIN if filter_ == "bilinear" else _CLIPPED)
+    return _SCALE + _KERNEL % _KERNELS[filter_] + filtered
+
+
+def _filled(
+    text: str, preprocessing: Preprocessing, *, opset: int, ir_version: int, resize: bool = True
+) -> ModelProto:
+    """Return the model of a text whose numbers are those of a preprocessing."""
+    from onnx import inliner, parser
+
     size = preprocessing.size
-    text = (_MODEL + _SCALE + resize).format(
+    filled = text.format(
         opset=opset,
         ir_version=ir_version,
         size=size,
+        height="height" if resize else size,
+        width="width" if resize else size,
         middles=", ".join(f"{i}.5" for i in range(size)),
         shares=", ".join(["0.5", *["1.0"] * (size - 1)]),
         channels="0, 1, 2" if preprocessing.color_order == "RGB" else "2, 1, 0",
         mean=_numbers(preprocessing.mean),
         inverse_scale=_numbers(1 / scale for scale in preprocessing.scale),
+        uint8=_UINT8,
         float=_FLOAT,
         int64=_INT64,
         double=_DOUBLE,
     )
-    return inliner.inline_local_functions(parser.parse_model(text))
+    return inliner.inline_local_functions(parser.parse_model(filled))
 
 
 def _numbers(values: Iterable[float]) -> str:

@@ -1,5 +1,6 @@
 """How images are prepared for a backbone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,8 @@ _RESAMPLING = {
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
+
+_SMALL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +101,7 @@ class Preprocessing:
         ValueError
             If ``image`` is not an RGB uint8 array.
         """
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-            raise ValueError(
-                f"expected an RGB image, a (height, width, 3) uint8 array, not a {image.shape} "
-                f"{image.dtype} array; fedcof.data.read_image makes one from any image"
-            )
-        image = self._resize(image)
+        image = self.resize(image)
         if self.color_order == "BGR":
             image = image[:, :, ::-1]
         mean = np.asarray(self.mean, dtype=np.float32)[:, None, None]
@@ -113,8 +111,32 @@ class Preprocessing:
         tensor *= inverse_scale
         return tensor
 
-    def _resize(self, image: ImageArray) -> ImageArray:
-        """Return the image, or its centre, at the network's size."""
+    def is_small(self, height: int, width: int) -> bool:
+        """Return whether an image is kept and sent at its own size, and resized beside the network.
+
+        Its sides are at most a third of the network's: it then has less than a ninth of the bytes,
+        and its resize is a small product of matrices. Where a centre is cut out, no image is small.
+        """
+        return self.shorter_side is None and _SMALL * max(height, width) <= self.size
+
+    def resize(self, image: ImageArray) -> ImageArray:
+        """Return an image, or its centre, at the network's size.
+
+        Parameters
+        ----------
+        image : (height, width, 3) uint8 array
+            RGB pixels.
+
+        Returns
+        -------
+        (size, size, 3) uint8 array
+
+        Raises
+        ------
+        ValueError
+            If ``image`` is not an RGB uint8 array.
+        """
+        check_rgb(image)
         height, width = image.shape[:2]
         if self.shorter_side is None:
             height = width = self.size
@@ -130,3 +152,43 @@ class Preprocessing:
         # Half a pixel goes to the even one, as in torchvision's CenterCrop.
         top, left = (round((side - self.size) / 2) for side in (height, width))
         return image[top : top + self.size, left : left + self.size]
+
+    def as_batch(self, images: Sequence[ImageArray]) -> ImageArray:
+        """Return images as one array, in which they travel to where the network runs.
+
+        Parameters
+        ----------
+        images : sequence of (height, width, 3) uint8 arrays
+            At least one.
+
+        Returns
+        -------
+        (n, height, width, 3) uint8 array
+            Of their own size where they all have one and it is small, else of the network's.
+
+        Raises
+        ------
+        ValueError
+            If one is not an RGB uint8 array.
+        """
+        for image in images:
+            check_rgb(image)
+        shapes = {image.shape[:2] for image in images}
+        if len(shapes) == 1 and self.is_small(*shapes.pop()):
+            return np.stack(images)
+        return np.stack([self.resize(image) for image in images])
+
+
+def check_rgb(image: ImageArray) -> None:
+    """Check that an image is RGB pixels of 8 bits.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise ValueError(
+            f"expected an RGB image, a (height, width, 3) uint8 array, not a {image.shape} "
+            f"{image.dtype} array; fedcof.data.read_image makes one from any image"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +37,7 @@ from fedcof.commands.shared import (
 )
 from fedcof.errors import SettingError
 from fedcof.settings import settings_of
-from fedcof.training.settings import TrainingGoal, TrainingSettings
+from fedcof.training.settings import Precision, TrainingGoal, TrainingSettings
 from fedcof.transforms import NO_TRANSFORM, Transform
 
 if TYPE_CHECKING:
@@ -98,6 +99,12 @@ def train(
     ] = False,
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
+    precision: Annotated[
+        Precision, typer.Option(help="Of the products in a step of finetune and prompt.")
+    ] = "float32",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Let torch compile the network; needs a C++ compiler.")
+    ] = False,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     log_dir: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.")] = None,
     out: Annotated[
@@ -173,16 +180,20 @@ def train(
                     images, test_images, dealt_images, net, device=device, advance=advance
                 )
             head, history = _start(origin, dealt, settings, temperature=temperature)
-            federation = on_images(
-                images,
-                test_images,
-                dealt_images,
-                net,
-                head,
-                pool_size=target.pool_size if mode == "prompt" else None,
-                seed=seed,
-                device=device,
-            )
+            with progress_bar("Decoding images", total, unit="images") as advance:
+                federation = on_images(
+                    images,
+                    test_images,
+                    dealt_images,
+                    net,
+                    head,
+                    pool_size=target.pool_size if mode == "prompt" else None,
+                    seed=seed,
+                    device=device,
+                    precision=precision,
+                    compiled=compiled,
+                    advance=advance,
+                )
         state, history = _train(
             federation,
             settings,
@@ -191,6 +202,7 @@ def train(
             log_dir,
             target=target.target,
             keep=target.keep,
+            evaluate_every=target.evaluate_every,
             checkpoint_every=checkpoint_every,
             depends_on={
                 "dataset": dataset,
@@ -202,6 +214,7 @@ def train(
                 "hyperparameters": hyperparameters,
                 "temperature": temperature,
                 "transform": transform,
+                "precision": precision,
                 **sending,
                 **scheme.columns(),
             },
@@ -332,7 +345,8 @@ def _train(
         def on_round(done: Round) -> None:
             for refused in done.refused:
                 note(f"round {done.number}: refused {refused}")
-            advance(int(done.loss is not None), f"Training, {done.accuracy:.1%}")
+            measured = f"Training, {done.accuracy:.1%}"
+            advance(int(done.loss is not None), None if isnan(done.accuracy) else measured)
             if log is not None:
                 log(done)
 
@@ -350,7 +364,7 @@ def _table(history: list[Round]) -> list[dict[str, Any]]:
         {
             "round": done.number,
             "stage": done.stage,
-            "accuracy %": f"{100 * done.accuracy:.1f}",
+            "accuracy %": None if isnan(done.accuracy) else f"{100 * done.accuracy:.1f}",
             "loss": None if done.loss is None else f"{done.loss:.3f}",
             "MB (formula)": f"{done.formula_bytes / 1e6:,.2f}",
             "MB on the wire": f"{done.wire_bytes / 1e6:,.2f}",

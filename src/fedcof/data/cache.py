@@ -3,30 +3,33 @@
 The images are taken in shards. A shard's file is named after its content and the backbone's
 fingerprint, so there is nothing to keep in step: an interrupted run goes on at the first shard
 that is not there, and a changed image, or one in another window, is another shard.
+
+While the network runs on a shard, the next one is read and decoded in threads.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.data.images import ImageSource, content_hash, image_fault, image_name, read_image
+from fedcof.backbones.preprocessing import ImageArray
+from fedcof.data.decoded import Decoder, shards
+from fedcof.data.images import ImageSource, image_fault, image_name
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 from fedcof.files import cache_folder, fetch, store
+from fedcof.pipeline import ahead
 
 if TYPE_CHECKING:
     from fedcof.backbones import Backbone
 
-SHARD_SIZE = 512
 _NAMED_IN_WARNING = 5
 
 
@@ -128,71 +131,78 @@ def stream_features(
     without a warning, and ``kept`` counts from the first of all images.
     """
     folder = (cache_dir or cache_folder() / "features") / backbone.fingerprint
-    start = 0
-    for shard in _shards(images):
-        names = [image_name(source, start + i) for i, source in enumerate(shard)]
-        path = folder / f"{_shard_hash(shard)}.npy"
+    total = len(images) if isinstance(images, Sized) else None
+    keeps, start = True, 0
+    pixels_dir = None if cache_dir is None else cache_dir / "pixels"
+    with (
+        closing(Decoder(backbone.preprocessing, pixels_dir, total=total)) as decoder,
+        closing(ahead(_read_shards(images, decoder, folder), depth=1)) as waiting,
+    ):
+        for shard in waiting:
+            features = shard.features
+            if features is None:
+                features = _compute(shard, start, backbone, advance)
+                keeps = keeps and _save(shard.path, features)
+            else:
+                advance(len(shard.sources))
+            skipped = tuple(
+                f"{image_name(shard.sources[i], start + i)}: {fault}"
+                for i, fault in shard.faults.items()
+            )
+            if strict and skipped:
+                raise UnreadableImageError(f"cannot read {skipped[0]}")
+            kept = np.delete(np.arange(len(shard.sources)), list(shard.faults))
+            yield ImageFeatures(features[kept], start + kept, skipped)
+            start += len(shard.sources)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shard:
+    """Some images, with their features where these are in the cache, else with their pixels."""
+
+    sources: Sequence[ImageSource]
+    path: Path
+    features: NDArray[np.float32] | None
+    images: ImageArray | None
+    faults: dict[int, str]
+
+
+def _read_shards(images: Iterable[ImageSource], decoder: Decoder, folder: Path) -> Iterator[_Shard]:
+    for sources in shards(images):
+        content = decoder.hash(sources)
+        path = folder / f"{content}.npy"
         features = _load(path)
-        faults = {} if features is None else _faults(shard, features)
-        if features is None or not all(faults.values()):  # one of them can be read by now
-            features = _compute(shard, names, backbone, advance)
-            _save(path, features)
-            faults = _faults(shard, features)
+        faults = {} if features is None else _faults(sources, features)
+        if features is not None and all(faults.values()):  # else one of them can be read by now
+            yield _Shard(sources, path, features, None, faults)
         else:
-            advance(len(shard))
-        skipped = tuple(f"{names[i]}: {fault}" for i, fault in faults.items())
-        if strict and skipped:
-            raise UnreadableImageError(f"cannot read {skipped[0]}")
-        kept = np.delete(np.arange(len(shard)), list(faults))
-        yield ImageFeatures(features[kept], start + kept, skipped)
-        start += len(shard)
-
-
-def _shards(images: Iterable[ImageSource]) -> Iterator[list[ImageSource]]:
-    iterator = iter(images)
-    while shard := list(islice(iterator, SHARD_SIZE)):
-        yield shard
-
-
-def _shard_hash(shard: Sequence[ImageSource]) -> str:
-    return hashlib.sha256(b"".join(map(content_hash, shard))).hexdigest()
+            pixels = decoder.kept(sources, content) or decoder.decoded(sources, content)
+            yield _Shard(sources, path, None, pixels.images, pixels.faults)
 
 
 def _compute(
-    shard: Sequence[ImageSource],
-    names: Sequence[str],
-    backbone: Backbone,
-    advance: Callable[[int], None],
+    shard: _Shard, start: int, backbone: Backbone, advance: Callable[[int], None]
 ) -> NDArray[np.float32]:
     """Return the features of a shard, with rows of NaN for images that cannot be read."""
-    unreadable = []
-    blank = np.zeros((1, 1, 3), np.uint8)
-
-    def prepare(item: tuple[int, ImageSource]) -> NDArray[np.float32]:
-        i, source = item
-        try:
-            return backbone.preprocess(read_image(source))
-        except UnreadableImageError:
-            unreadable.append(i)
-            return backbone.preprocess(blank)
-
     batches = []
-    for batch in backbone.stream(enumerate(shard), prepare):
+    for batch in backbone.stream([cast("ImageArray", shard.images)]):
         batches.append(batch)
         advance(len(batch))
     features = np.concatenate(batches)
-    finite = np.isfinite(features).all(axis=1)
-    if not finite.all():
-        name = names[int(finite.argmin())]
+    features[list(shard.faults)] = np.nan
+    wrong = ~np.isfinite(features).all(axis=1)
+    wrong &= ~np.isin(np.arange(len(features)), list(shard.faults))
+    if wrong.any():
+        row = int(wrong.argmax())
+        name = image_name(shard.sources[row], start + row)
         raise BackboneError(f"backbone {backbone.name} gives NaN or infinity for {name}")
-    features[unreadable] = np.nan
     return features
 
 
-def _save(path: Path, features: NDArray[np.float32]) -> None:
+def _save(path: Path, features: NDArray[np.float32]) -> bool:
     buffer = io.BytesIO()
     np.save(buffer, features)
-    store(path, buffer.getvalue())
+    return store(path, buffer.getvalue())
 
 
 def _load(path: Path) -> NDArray[np.float32] | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedcof.training import Round, TrainingSettings
     from fedcof.training.exchange import State
     from fedcof.training.local import Samples
+    from fedcof.training.settings import Precision
 
 
 def training_free_rounds(
@@ -73,15 +74,22 @@ def deal_features(
     device: str = "cpu",
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Dealt:
-    """Return the features of images under a backbone in torch, dealt to clients."""
-    from fedcof.training.batches import Images
-    from fedcof.training.local import outputs
+    """Return the features of images under a backbone in torch, dealt to clients.
 
-    module = backbone.module.to(device)
+    Raises
+    ------
+    UnreadableImageError
+        If an image cannot be read.
+    """
+    from fedcof.backbones import Backbone
+    from fedcof.backbones.torch_engine import TorchEngine
+    from fedcof.data import extract_features
+
+    engine = TorchEngine(backbone.module, backbone.preprocessing, device=device)
+    network = Backbone(engine, backbone.preprocessing, fingerprint=backbone.fingerprint)
 
     def extract(images: ImageSet) -> NDArray[np.float32]:
-        inputs = Images(images.images, backbone.preprocessing)
-        return np.concatenate(list(outputs(module, inputs, advance)))
+        return extract_features(images.images, network, strict=True, advance=advance).features
 
     return Dealt(
         extract(train), train.labels, partition, extract(test), test.labels, backbone.origin
@@ -170,6 +178,9 @@ def on_images(
     pool_size: int | None = None,
     seed: int = 0,
     device: str = "cpu",
+    precision: Precision = "float32",
+    compiled: bool = False,
+    advance: Callable[[int], None] = lambda steps: None,
 ) -> Federation:
     """Return clients that train on their images: all of the network, or prompts and head.
 
@@ -182,6 +193,12 @@ def on_images(
         As for `fedcof.training.trained.classifier`.
     device : str, default "cpu"
         Where torch computes.
+    precision : {"float32", "bf16"}
+        Of the products.
+    compiled : bool, default False
+        Whether torch compiles the network before its first step.
+    advance : callable
+        Called with the number of images decoded since the last call.
 
     Raises
     ------
@@ -190,6 +207,7 @@ def on_images(
     """
     import torch
 
+    from fedcof.backbones.torch_engine import fast_on
     from fedcof.training.batches import Images
     from fedcof.training.heads import check_head
     from fedcof.training.local import Samples
@@ -199,11 +217,17 @@ def on_images(
 
     def samples(images: ImageSet) -> Samples:
         index = np.searchsorted(head.classes, images.labels)
-        return Samples(Images(images.images, backbone.preprocessing), torch.from_numpy(index))
+        decoded = Images(images.images, backbone.preprocessing, advance=advance)
+        return Samples(decoded, torch.from_numpy(index))
 
+    model = classifier(backbone, head, pool_size=pool_size, seed=seed, precision=precision)
+    fast_on(model, device)
+    if compiled:
+        model.compile()
+    everything = samples(train)
     return Federation(
-        model=classifier(backbone, head, pool_size=pool_size, seed=seed).to(device),
-        clients={name: samples(train.subset(rows)) for name, rows in partition if len(rows)},
+        model=model,
+        clients={name: everything.subset(rows) for name, rows in partition if len(rows)},
         test=samples(test),
         at_once=False,
     )

@@ -23,7 +23,7 @@ class Round:
         0 for the start, counted over both stages.
     stage : {"training-free", "training"}
     accuracy : float
-        On the test set, from 0 to 1; NaN where there is none.
+        On the test set, from 0 to 1; NaN where there is none, or it was not measured.
     formula_bytes, wire_bytes : int
         What was sent from the beginning on: by the paper's formulas, and as messages.
     clients : int
@@ -45,8 +45,8 @@ class Round:
 
 
 def best(rounds: Sequence[Round]) -> Round:
-    """Return the round with the highest accuracy, the first of equals."""
-    return max(rounds, key=lambda done: done.accuracy)
+    """Return the round with the highest accuracy, the first of equals; one without comes last."""
+    return max(rounds, key=lambda done: -1.0 if math.isnan(done.accuracy) else done.accuracy)
 
 
 def save_history(history: Sequence[Round], path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import islice
 
 import numpy as np
 import torch
@@ -12,20 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from fedcof.training.batches import Images, Inputs, on_device
 from fedcof.training.exchange import State, Task, Update
 from fedcof.training.settings import TrainingSettings
 
 _EVALUATION_BATCH = 256
-
-
-class Inputs(Protocol):
-    """Samples that come in batches: a tensor, or images that are read when they are needed."""
-
-    def __len__(self) -> int:
-        """Return the number of samples."""
-
-    def __getitem__(self, rows: NDArray[np.int64], /) -> Tensor:
-        """Return a batch."""
+_HELD_BYTES = 2**30
+"""Of what the clients of a round trained, held on the device; more is copied in between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +41,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def subset(self, rows: NDArray[np.int64]) -> Samples:
+        """Return some of the samples, in this order; images are not decoded again."""
+        inputs = self.inputs.subset(rows) if isinstance(self.inputs, Images) else self.inputs[rows]
+        return Samples(inputs, self.labels[rows])
+
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the parameters that are trained, by name."""
@@ -60,11 +60,13 @@ def get_state(model: nn.Module) -> State:
     }
 
 
-def set_state(model: nn.Module, state: Mapping[str, NDArray[np.floating]]) -> None:
+def set_state(model: nn.Module, state: Mapping[str, NDArray[np.floating] | Tensor]) -> None:
     """Copy parameters into the model."""
     with torch.no_grad():
         for name, parameter in trainable(model).items():
-            value = torch.as_tensor(np.array(state[name]), dtype=parameter.dtype)
+            value = state[name]
+            if not isinstance(value, Tensor):
+                value = torch.as_tensor(np.array(value), dtype=parameter.dtype)
             if value.shape == parameter.shape:
                 parameter.copy_(value)
             else:  # a pool of prompts may change its size
@@ -72,51 +74,127 @@ def set_state(model: nn.Module, state: Mapping[str, NDArray[np.floating]]) -> No
 
 
 def local_update(model: nn.Module, samples: Samples, task: Task, client_id: str) -> Update:
-    """Train a model on a client's samples.
-
-    The model is in evaluation mode: no dropout, and normalisation layers keep the statistics that
-    they came with. Averaged or adapted by the server, running variances could turn negative.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        From inputs to logits; a scratch pad, whose trained parameters are overwritten.
-    samples : Samples
-    task : Task
-    client_id : str
-
-    Returns
-    -------
-    Update
-        With NaN or infinity in it where the training diverged; the server refuses that.
-    """
-    set_state(model, task.state)
-    model.eval()
-    parameters = list(trainable(model).values())
-    anchors = [parameter.detach().clone() for parameter in parameters]
-    optimizer = _optimizer(parameters, task.settings)
-    device = parameters[0].device
-    total, seen = 0.0, 0
-    for rows in task.batches(len(samples), client_id):
-        logits = model(samples.inputs[rows].to(device))
-        objective = loss = cross_entropy(logits, samples.labels[rows].to(device))
-        if task.settings.proximal_mu:
-            pairs = zip(parameters, anchors, strict=True)
-            distance = torch.stack([(p - anchor).square().sum() for p, anchor in pairs]).sum()
-            objective = loss + task.settings.proximal_mu / 2 * distance
-        optimizer.zero_grad()
-        torch.autograd.backward(objective)
-        optimizer.step()
-        total += float(loss.detach()) * len(rows)
-        seen += len(rows)
-    return Update(get_state(model), len(samples), total / seen)
+    """Train a model on a client's samples, as `update_clients` does."""
+    [update] = update_clients(model, {client_id: samples}, task, [client_id])
+    return update
 
 
 def update_clients(
     model: nn.Module, clients: Mapping[str, Samples], task: Task, client_ids: Sequence[str]
 ) -> list[Update]:
-    """Run `local_update` for one client after the other."""
-    return [local_update(model, clients[client_id], task, client_id) for client_id in client_ids]
+    """Train a model on the samples of one client after the other.
+
+    The model is in evaluation mode: no dropout, and normalisation layers keep the statistics that
+    they came with. Averaged or adapted by the server, running variances could turn negative.
+
+    The device is never waited for within a round: batches are read ahead over all its clients, and
+    what they trained stays on the device until its end.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        From inputs to logits; a scratch pad, whose trained parameters are overwritten.
+    clients : mapping of str to Samples
+    task : Task
+    client_ids : sequence of str
+
+    Returns
+    -------
+    list of Update
+        In the order of the ids. With NaN or infinity where the training diverged; the server
+        refuses that.
+    """
+    model.eval()
+    set_state(model, task.state)
+    start = {name: value.detach().clone() for name, value in trainable(model).items()}
+    device = next(iter(start.values())).device
+    plans = [list(task.batches(len(clients[name]), name)) for name in client_ids]
+    batches = (
+        (clients[name].inputs[rows], clients[name].labels[rows])
+        for name, plan in zip(client_ids, plans, strict=True)
+        for rows in plan
+    )
+    trained = _Trained(start)
+    with closing(on_device(batches, device)) as waiting:
+        for plan in plans:
+            set_state(model, start)
+            loss = _descend(model, islice(waiting, len(plan)), start, task.settings)
+            trained.add(model, loss)
+    sizes = [len(clients[name]) for name in client_ids]
+    return [
+        Update(state, size, loss)
+        for (state, loss), size in zip(trained.on_host(), sizes, strict=True)
+    ]
+
+
+def _descend(
+    model: nn.Module,
+    batches: Iterable[tuple[Tensor, ...]],
+    start: Mapping[str, Tensor],
+    settings: TrainingSettings,
+) -> Tensor:
+    """Take a step for each batch; return the mean loss over all samples, where the model is."""
+    parameters = list(trainable(model).values())
+    optimizer = _optimizer(parameters, settings)
+    total, seen = torch.zeros((), device=parameters[0].device), 0
+    for inputs, labels in batches:
+        objective = loss = cross_entropy(model(inputs), labels)
+        if settings.proximal_mu:
+            pairs = zip(parameters, start.values(), strict=True)
+            distance = torch.stack([(p - anchor).square().sum() for p, anchor in pairs]).sum()
+            objective = loss + settings.proximal_mu / 2 * distance
+        optimizer.zero_grad()
+        torch.autograd.backward(objective)
+        optimizer.step()
+        total += loss.detach() * len(labels)
+        seen += len(labels)
+    return total / seen
+
+
+class _Trained:
+    """What the clients of a round trained: a row of numbers each, on the device until the end.
+
+    Parameters
+    ----------
+    start : mapping of str to tensor
+        The names, the order and the shapes of the parameters.
+    """
+
+    def __init__(self, start: Mapping[str, Tensor]) -> None:
+        self._shapes = {name: tuple(value.shape) for name, value in start.items()}
+        length = sum(value.numel() for value in start.values()) + 1
+        self._most = max(1, _HELD_BYTES // (4 * length))
+        self._rows: list[Tensor] = []
+        self._copied: list[NDArray[np.float32]] = []
+
+    def add(self, model: nn.Module, loss: Tensor) -> None:
+        """Take over the trained parameters of a model, and the loss."""
+        parts = [value.detach().flatten() for value in trainable(model).values()]
+        self._rows.append(torch.cat([*parts, loss[None]]))
+        if len(self._rows) == self._most:
+            self._copy()
+
+    def on_host(self) -> Iterator[tuple[State, float]]:
+        """Yield state and loss of each client."""
+        self._copy()
+        ends = np.cumsum([math.prod(shape) for shape in self._shapes.values()])
+        for row in self._copied:
+            *parts, loss = np.split(row, ends)
+            state = {
+                name: part.reshape(shape)
+                for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+            }
+            yield state, float(loss[0])
+
+    def _copy(self) -> None:
+        if self._rows:
+            self._copied += list(torch.stack(self._rows).cpu().numpy())
+            self._rows = []
+
+
+def batches_of(inputs: Inputs) -> list[NDArray[np.int64]]:
+    """Return the rows of inputs in batches for a model that is not trained."""
+    return np.array_split(np.arange(len(inputs)), -(-len(inputs) // _EVALUATION_BATCH))
 
 
 @torch.no_grad()
@@ -126,16 +204,24 @@ def outputs(
     """Yield what a model gives for inputs, batch by batch, in order."""
     model.eval()
     device = next(model.parameters()).device
-    for rows in np.array_split(np.arange(len(inputs)), -(-len(inputs) // _EVALUATION_BATCH)):
-        yield model(inputs[rows].to(device)).cpu().numpy()
-        advance(len(rows))
+    with closing(on_device(((inputs[rows],) for rows in batches_of(inputs)), device)) as waiting:
+        for (batch,) in waiting:
+            yield model(batch).cpu().numpy()
+            advance(len(batch))
 
 
+@torch.no_grad()
 def accuracy(model: nn.Module, samples: Samples, state: State) -> float:
     """Return the share of the samples that the model gets right, from 0 to 1."""
     set_state(model, state)
-    predicted = np.concatenate([batch.argmax(axis=1) for batch in outputs(model, samples.inputs)])
-    return float(np.mean(predicted == samples.labels.numpy()))
+    model.eval()
+    device = next(model.parameters()).device
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    batches = ((samples.inputs[rows], samples.labels[rows]) for rows in batches_of(samples.inputs))
+    with closing(on_device(batches, device)) as waiting:
+        for inputs, labels in waiting:
+            right += (model(inputs).argmax(dim=1) == labels).sum()
+    return int(right) / len(samples)
 
 
 def _optimizer(

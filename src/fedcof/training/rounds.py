@@ -35,6 +35,7 @@ def train(
     history: Sequence[Round] = (),
     target: float | None = None,
     keep: Keep = "last",
+    evaluate_every: int = 1,
     checkpoint: Path | None = None,
     checkpoint_every: int = 10,
     on_round: Callable[[Round], None] = lambda done: None,
@@ -61,6 +62,9 @@ def train(
     keep : {"last", "best"}, default "last"
         Whose model is returned: that of the last round, or of the round (or the start) with the
         highest accuracy, the first of equals.
+    evaluate_every : int, default 1
+        Rounds from one measurement on the test set to the next; the last is measured in any case.
+        The accuracy of the others is NaN, and none of them is the best, or meets the target.
     checkpoint : path, optional
         A file to keep the run in. If it is there, the run goes on from it, to the same bits.
     checkpoint_every : int, default 10
@@ -86,7 +90,13 @@ def train(
         to another run or has more rounds. The checkpoint before it stays.
     """
     optimizer = server_optimizer(settings)
-    run = {**asdict(settings), "keep": keep, "start": digest(start), **(depends_on or {})}
+    run = {
+        **asdict(settings),
+        "keep": keep,
+        "evaluate_every": evaluate_every,
+        "start": digest(start),
+        **(depends_on or {}),
+    }
     del run["rounds"]  # more rounds are the same run, further on
     if checkpoint is not None and checkpoint.exists():
         progress = load_checkpoint(checkpoint, run)
@@ -99,7 +109,7 @@ def train(
             f"{checkpoint} has {made} rounds of training, more than {settings.rounds}: ask for as "
             "many, give another folder, or delete it to start again"
         )
-    if keep == "best" and math.isnan(progress.rounds[-1].accuracy):
+    if keep == "best" and math.isnan(progress.rounds[len(history)].accuracy):
         raise TrainingError("there is no test set to tell the best round: keep the last")
     for done in progress.rounds:
         on_round(done)
@@ -121,11 +131,12 @@ def train(
         state, moments = optimizer.apply(progress.moments, task.state, updates, server_round)
         check_step(state, server_round)
         last = progress.rounds[-1]
+        measured = server_round % evaluate_every == 0 or server_round == settings.rounds
         parameters = sum(value.size for value in task.state.values())
         done = Round(
             number=last.number + 1,
             stage="training",
-            accuracy=evaluate(state),
+            accuracy=evaluate(state) if measured else math.nan,
             formula_bytes=last.formula_bytes + training_bytes(parameters, 1, len(chosen)),
             wire_bytes=last.wire_bytes + replies.wire_bytes,
             clients=len(updates),

@@ -12,6 +12,8 @@ Strategy = Literal["fedavg", "fedprox", "fedadam", "fedyogi", "fedadagrad", "pfp
 Optimizer = Literal["sgd", "adam"]
 Mode = Literal["probe", "finetune", "prompt"]
 """What is trained: the head; the network and the head; or prompts before a ViT, and the head."""
+Precision = Literal["float32", "bf16"]
+"""Of the products in a step: bfloat16 is faster where a GPU has units for it."""
 Keep = Literal["last", "best"]
 """Whose model a run gives: that of the last round, or of the round with the highest accuracy."""
 
@@ -82,6 +84,9 @@ class TrainingGoal:
     )
     keep: Keep = setting(
         "last", "Save the model of the last round, or of the best on the test set."
+    )
+    evaluate_every: int = setting(
+        1, "Rounds from one measurement on the test set to the next.", minimum=1
     )
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedcof.backbones.fingerprint import origin_of
 from fedcof.backbones.resolver import absolute
 from fedcof.backbones.torch_backbone import TorchBackbone, network
+from fedcof.backbones.torch_engine import fast_on
 from fedcof.data import ImageSource
 from fedcof.errors import CorruptBytesError, TrainingError
 from fedcof.files import write_atomically
@@ -26,6 +27,7 @@ from fedcof.training.heads import head_of, trained_head
 from fedcof.training.history import Round, save_history
 from fedcof.training.local import outputs, set_state
 from fedcof.training.prompts import PromptedViT
+from fedcof.training.settings import Precision
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
 from fedcof.wire import decode, encode
 
@@ -37,7 +39,12 @@ _KIND = "model"
 
 
 def classifier(
-    backbone: TorchBackbone, head: LinearHead, *, pool_size: int | None = None, seed: int = 0
+    backbone: TorchBackbone,
+    head: LinearHead,
+    *,
+    pool_size: int | None = None,
+    seed: int = 0,
+    precision: Precision = "float32",
 ) -> Classifier:
     """Return what is trained on images: a network and its head, or prompts and head.
 
@@ -50,15 +57,18 @@ def classifier(
         Number of prompts of a ViT, which is frozen then. Default: none, and all is trained.
     seed : int, default 0
         Draws the prompts.
+    precision : {"float32", "bf16"}
+        Of the products.
 
     Raises
     ------
     ValueError
         If prompts are to stand before the patches of a network that has none.
     """
-    if pool_size is None:
-        return Classifier(backbone.module, head)
-    return Classifier(PromptedViT(backbone, pool_size=pool_size, seed=seed), head)
+    module = backbone.module
+    if pool_size is not None:
+        module = PromptedViT(backbone, pool_size=pool_size, seed=seed)
+    return Classifier(module, head, backbone.preprocessing, precision=precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +116,7 @@ class TrainedModel:
             If other weights are found under its name.
         """
         inputs = Images(images, self._backbone.preprocessing)
-        scores = outputs(self._classifier.to(device), inputs)
+        scores = outputs(fast_on(self._classifier, device), inputs)
         return np.asarray(self.classes[np.concatenate([batch.argmax(axis=1) for batch in scores])])
 
     @cached_property

@@ -15,6 +15,7 @@ from torch import nn
 
 from fedcof.backbones import Preprocessing
 from fedcof.backbones.torch_backbone import network
+from fedcof.backbones.torch_engine import fast_on
 from fedcof.data import Reading
 from fedcof.errors import HeadError, SummaryError
 from fedcof.federation.faults import CANNOT
@@ -73,7 +74,8 @@ def _update(task: Task, client_id: str, site: Site, config: dict[str, Any]) -> U
                 f"{name} has other weights or another preprocessing here than at the server; the "
                 "same files are needed at both",
             )
-        model = Classifier(module, head).to(best_device())
+        model = Classifier(module, head, preprocessing)
+        fast_on(model, best_device())
         inputs, labels = as_inputs(data, labels, preprocessing=preprocessing)
     if len(site.policy.trained_on(labels)) < len(labels):
         raise SummaryError(WITHHELD, "a class has too few images that can be read")

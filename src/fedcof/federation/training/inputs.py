@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from fedcof.backbones import Preprocessing
-from fedcof.data.images import Rows, unreadable_images
 from fedcof.data.reading.own_data import Data, are_features
 from fedcof.errors import SummaryError
 from fedcof.federation.sources import extract
-from fedcof.training.batches import Images
-from fedcof.training.local import Inputs
+from fedcof.training.batches import Images, Inputs
 from fedcof.transforms import NO_TRANSFORM, Transform
 
 _log = logging.getLogger(__name__)
@@ -57,14 +54,10 @@ def as_inputs(
         raise SummaryError("no-images", "these are features; networks and prompts take images")
     if len(data) != len(labels):
         raise SummaryError("labels", f"{len(data)} images but {len(labels)} labels")
-    rows = _readable(data)
+    images = Images(data, preprocessing)
+    for row, fault in images.faults.items():
+        _log.warning("image %d is left out: %s", row, fault)
+    rows = np.delete(np.arange(len(images)), list(images.faults))
     if not len(rows):
         raise SummaryError("unreadable", f"none of {len(data)} images can be read")
-    return Images(Rows(data, rows), preprocessing), np.asarray(labels)[rows]
-
-
-def _readable(images: Sequence[Any]) -> NDArray[np.int64]:
-    faults = unreadable_images(images)
-    for row, fault in faults.items():
-        _log.warning("image %d is left out: %s", row, fault)
-    return np.flatnonzero([row not in faults for row in range(len(images))])
+    return images.subset(rows), np.asarray(labels)[rows]

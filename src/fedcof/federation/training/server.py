@@ -14,6 +14,7 @@ from torch import nn
 
 from fedcof.backbones import Preprocessing
 from fedcof.backbones.torch_backbone import network
+from fedcof.backbones.torch_engine import fast_on
 from fedcof.errors import SettingError, TrainingError
 from fedcof.federation.run_config import AppTraining
 from fedcof.federation.serving import STORE, Settings
@@ -163,6 +164,7 @@ class Training(AppTraining):
             history=history,
             target=self.target,
             keep=self.keep,
+            evaluate_every=self.evaluate_every,
             checkpoint=folder / CHECKPOINT,
             checkpoint_every=1,  # a round over a network takes longer than a file
             on_round=on_round,
@@ -188,7 +190,7 @@ class Training(AppTraining):
             as_inputs(*samples, backbone=name, preprocessing=preprocessing)
             for samples in self.test.values()
         ]
-        model.to(best_device())
+        fast_on(model, best_device())
 
         def evaluate(state: State) -> float:
             set_state(model, state)
