@@ -282,7 +282,15 @@ def test_every_setting_is_in_the_run_configuration_of_the_app_with_its_default()
     training = training_of(train_rounds=200)
     assert training.settings == TrainingSettings()
     own = settings_of(Training)
-    assert own.keys() == {"mode", "pool_size", "target", "keep", "timeout", "wait"}
+    assert own.keys() == {
+        "mode",
+        "pool_size",
+        "target",
+        "keep",
+        "evaluate_every",
+        "timeout",
+        "wait",
+    }
     assert {f"train-{name.replace('_', '-')}" for name in own} <= config.keys()
     assert all(getattr(training, name) == one.default for name, one in own.items())
 

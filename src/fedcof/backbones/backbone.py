@@ -150,6 +150,11 @@ class Backbone:
         return self._engine.dim
 
     @property
+    def batch_size(self) -> int:
+        """Images that the device takes at a time."""
+        return self._engine.batch_size
+
+    @property
     def origin(self) -> dict[str, str]:
         """What summaries and heads say of features that this backbone made."""
         return origin_of(self.fingerprint)
@@ -177,7 +182,7 @@ class Backbone:
         iterator = iter(images)
         batches = (
             self.preprocessing.as_batch(batch)
-            for batch in iter(lambda: list(islice(iterator, self._engine.batch_size)), [])
+            for batch in iter(lambda: list(islice(iterator, self.batch_size)), [])
         )
         with closing(ahead(batches, depth=2)) as waiting:
             found = list(self.stream(waiting))
@@ -196,7 +201,7 @@ class Backbone:
         ------
         (n, dim) float32 array
         """
-        size = self._engine.batch_size
+        size = self.batch_size
         parts = (batch[i : i + size] for batch in batches for i in range(0, len(batch), size))
         yield from self._engine.stream(parts)
 
