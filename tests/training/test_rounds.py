@@ -392,3 +392,33 @@ def test_a_checkpoint_of_0_1_0_is_refused_by_its_version(
     path.write_bytes(encode({"state/head.weight": start["head.weight"]}, {"kind": "training-1"}))
     with pytest.raises(TrainingError, match=r"0\.1\.0"):
         train(exchange, clients, start, settings(), evaluate, checkpoint=path)
+
+
+def test_the_test_set_is_measured_as_often_as_asked_and_at_the_end(model, clients, start):
+    measured = []
+
+    def evaluate(state):
+        measured.append(state)
+        return 0.5
+
+    settings = TrainingSettings(rounds=5, seed=1)
+    exchange = in_process(partial(update_clients, model, clients))
+    _, rounds = train(exchange, clients, start, settings, evaluate, evaluate_every=2)
+    assert [done.accuracy == 0.5 for done in rounds] == [True, False, True, False, True, True]
+    assert len(measured) == 4
+
+
+def test_a_round_that_was_not_measured_is_never_the_best(model, clients, start):
+    accuracies = iter([0.1, 0.3, 0.2])
+    settings = TrainingSettings(rounds=4, seed=1)
+    exchange = in_process(partial(update_clients, model, clients))
+    _, rounds = train(
+        exchange,
+        clients,
+        start,
+        settings,
+        lambda state: next(accuracies),
+        evaluate_every=2,
+        keep="best",
+    )
+    assert best(rounds).number == 2

@@ -1,0 +1,78 @@
+"""Torch computes the features that ONNX Runtime computes."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcof.backbones import Backbone, Preprocessing, onnx_engine, resolve
+from fedcof.backbones.torch_engine import TorchEngine
+from fedcof.backbones.torch_preprocessing import Prepare
+from fedcof.errors import BackboneError
+
+
+def noise(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("resampling", ["bilinear", "bicubic", "lanczos", "nearest"])
+@pytest.mark.parametrize("shape", [(8, 8), (5, 7), (1, 1), (24, 24)])
+def test_a_batch_is_prepared_bit_for_bit(resampling, shape):
+    preprocessing = Preprocessing(size=24, resampling=resampling, color_order="BGR")
+    images = noise(3, *shape, 3)
+    found = Prepare(preprocessing)(torch.from_numpy(images)).numpy()
+    np.testing.assert_array_equal(found, np.stack([preprocessing(image) for image in images]))
+
+
+PREPARE = Prepare(Preprocessing(size=31, resampling="bicubic"))
+
+
+@given(st.integers(1, 10), st.integers(1, 10), st.integers(0, 5))
+def test_small_images_of_any_size_are_prepared_as_pillow_does(height, width, seed):
+    image = noise(height, width, 3, seed=seed)
+    [found] = PREPARE(torch.from_numpy(image[None])).numpy()
+    np.testing.assert_array_equal(found, PREPARE.preprocessing(image))
+
+
+@pytest.mark.parametrize("size", [16, 64, 90])
+def test_features_are_those_of_onnx_runtime(size):
+    resolved = resolve("squeezenet1.1", {"size": 64})
+    engine = TorchEngine(resolved.module(), resolved.preprocessing, device="cpu")
+    in_torch = Backbone(engine, resolved.preprocessing, fingerprint=resolved.fingerprint)
+    images = noise(40, size, size, 3)  # more than a batch
+    expected = Backbone.of(resolved, "cpu").extract(images)
+    assert in_torch.dim == 512
+    np.testing.assert_allclose(in_torch.extract(images), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_cuda_runs_in_torch_where_onnx_runtime_has_none(monkeypatch):
+    asked = []
+
+    class Engine(TorchEngine):
+        def __init__(self, module, preprocessing, *, device):
+            asked.append(device)
+            super().__init__(module, preprocessing, device="cpu")
+
+    monkeypatch.setattr(onnx_engine, "has_cuda", lambda: False)
+    monkeypatch.setattr("fedcof.backbones.torch_engine.has_cuda", lambda: True)
+    monkeypatch.setattr("fedcof.backbones.torch_engine.TorchEngine", Engine)
+    assert Backbone.of(resolve("squeezenet1.1", {"size": 64}), "cuda").dim == 512
+    assert asked == ["cuda"]
+
+
+def test_cuda_that_is_nowhere_is_said(monkeypatch):
+    monkeypatch.setattr(onnx_engine, "has_cuda", lambda: False)
+    monkeypatch.setattr("fedcof.backbones.torch_engine.has_cuda", lambda: False)
+    with pytest.raises(BackboneError, match="no CUDA, and torch with CUDA"):
+        Backbone.of(resolve("squeezenet1.1"), "cuda")
+
+
+def test_an_engine_needs_a_fingerprint():
+    resolved = resolve("squeezenet1.1", {"size": 64})
+    engine = TorchEngine(resolved.module(), resolved.preprocessing, device="cpu")
+    with pytest.raises(ValueError, match="fingerprint"):
+        Backbone(engine, resolved.preprocessing)
