@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any
 
 from fedcof.backbones import Backbone, get
-from fedcof.data.cache import SHARD_SIZE, ImageFeatures, gathered, stream_features
+from fedcof.data.cache import ImageFeatures, gathered, stream_features
+from fedcof.data.decoded import SHARD_SIZE
 from fedcof.data.images import ImageSource
 from fedcof.scale.ray_engine import Engine
 

@@ -223,7 +223,7 @@ def claimed(federation: Settings, client_ids: Iterable[str]) -> dict[str, int]:
 def collected(federation: Settings, accuracy: float) -> Round:
     """Return the training-free round that a federation's run folder holds."""
     with SummaryStore(federation.run_folder / STORE, federation.fingerprint) as store:
-        summaries, sizes = store.summaries(), store.sizes()
+        summaries, sizes = list(store.summaries()), store.sizes()
     return Round(
         number=1,
         stage="training-free",
