@@ -98,12 +98,13 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
     messages = Answer.from_record(question, limit=len(question["blob"])).summaries
     kept: ConfigRecord = context.state.config_records.setdefault(_KEPT, ConfigRecord())
     clients = site.clients
+    names = set(clients)  # of a mapping that reads on demand, `in` would read the client's data
     guarded = replace(job, sender=site.policy.guarded(job.sender))
     done: dict[str, bytes] = {}
     failed: dict[str, str] = {}
     for client_id, message in messages.items():
         try:
-            if client_id not in clients:
+            if client_id not in names:
                 raise SummaryError("unknown-client", f"{client_id!r} is not here")
             site.policy.check(
                 job.sender, backbone=job.backbone, summed=True, guarantee=_guarantee(statistic)
