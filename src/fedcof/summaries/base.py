@@ -565,8 +565,9 @@ def from_bytes(data: bytes) -> Summary:
         raise SummaryError("corrupt", f"not a whole summary: {error}; send it again") from None
     if schema != SCHEMA:
         raise SummaryError("schema", f"the summary has schema {schema}, this fedcof reads {SCHEMA}")
+    found = kind_of(kind)
     try:
-        codings = kind_of(kind).codings_of(coding)
+        codings = found.codings_of(coding)
     except ValueError as error:
         raise SummaryError("coding", f"unknown coding {coding!r}: {error}") from None
     statistics = {}
@@ -579,7 +580,7 @@ def from_bytes(data: bytes) -> Summary:
         key: array for key, array in arrays.items() if key.partition(".")[0] not in statistics
     }
     try:
-        return _KINDS[kind](
+        return found(
             client_ids=client_ids, origin=metadata.get("origin", {}), **statistics, **others
         )
     except TypeError:
