@@ -5,6 +5,7 @@ What a client does wrong follows from its id, so that every process knows who is
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from fedcof.federation import answering
 SITES = ("site-1", "site-2", "site-3", "site-4")
 DIM, CLASSES = 16, 3
 
-_honest_bytes = answering.summary_bytes
+_honestly = answering.what_leaves
 
 
 def names_of(site, clients):
@@ -62,14 +63,16 @@ class Clients(Mapping):
         return len(self._names)
 
 
-def summary_bytes(job, clients, name):
-    data = _honest_bytes(job, clients, name)
+def what_leaves(job, site, name):
+    sent = _honestly(job, site, name)
     if kind_of(name) == "corrupt":
-        middle = len(data) // 2
-        return data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
-    return data[: len(data) // 2] if kind_of(name) == "truncated" else data
+        middle = len(sent.data) // 2
+        flipped = bytes([sent.data[middle] ^ 0xFF])
+        return replace(sent, data=sent.data[:middle] + flipped + sent.data[middle + 1 :])
+    cut = kind_of(name) == "truncated"
+    return replace(sent, data=sent.data[: len(sent.data) // 2]) if cut else sent
 
 
 def load_data(context):
-    answering.summary_bytes = summary_bytes
+    answering.what_leaves = what_leaves
     return Clients(names_of(context.node_config["site"], context.node_config["clients"]))

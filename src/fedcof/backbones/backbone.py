@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.backbones import onnx_engine
 from fedcof.backbones.engine import Device, Engine, Features
 from fedcof.backbones.fingerprint import fingerprint_of, model_digest, origin_of
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
@@ -64,9 +63,9 @@ class Backbone:
         self.name = name
         self.preprocessing = preprocessing
         if isinstance(model, bytes | Path):
-            self._engine: Engine = onnx_engine.OnnxEngine(
-                model, preprocessing, name=name, device=device
-            )
+            from fedcof.backbones.onnx_engine import OnnxEngine  # slow: it imports ONNX Runtime
+
+            self._engine: Engine = OnnxEngine(model, preprocessing, name=name, device=device)
             self.fingerprint = fingerprint or fingerprint_of(preprocessing, model_digest(model))
         elif fingerprint:
             self._engine, self.fingerprint = model, fingerprint
@@ -121,13 +120,10 @@ class Backbone:
         BackboneError
             If its model cannot be used.
         """
+        from fedcof.backbones.onnx_engine import has_cuda  # slow: it imports ONNX Runtime
+
         model: bytes | Path | Engine
-        if (
-            device == "cuda"
-            and resolved.build is not None
-            and not onnx_engine.has_cuda()
-            and _torch_has_cuda()
-        ):
+        if device == "cuda" and resolved.build is not None and not has_cuda() and _torch_has_cuda():
             from fedcof.backbones.torch_engine import TorchEngine
 
             model = TorchEngine(resolved.module(), resolved.preprocessing, device=device)

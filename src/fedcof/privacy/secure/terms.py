@@ -34,8 +34,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.stats import hypergeom
-
 from fedcof.errors import SecureError
 from fedcof.settings import check_settings, setting
 
@@ -160,4 +158,6 @@ def _falls_short(clients: int, terms: Terms, made: Plan) -> float:
 @lru_cache(maxsize=4096)
 def _chance(clients: int, marked: int, drawn: int, at_least: int) -> float:
     """Return the chance that of some of a client's fellows drawn, so many are marked."""
+    from scipy.stats import hypergeom  # slow
+
     return float(hypergeom.sf(at_least - 1, clients - 1, marked, drawn))
