@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from fedcof import FedCOF, from_bytes
-from fedcof.summaries import ClassMeans
+from fedcof.summaries import ClassMeans, ordered
 from measure import Result, interleaved_medians, peak_memory, show
 
 SAMPLES_PER_MEAN = 2.2
@@ -112,6 +112,31 @@ def solve_memory(sizes: dict[str, int]) -> tuple[int, int]:
     return peak_memory(functools.partial(FedCOF().solve, summaries))
 
 
+def measure_torch(summaries: list[ClassMeans], device: str, repeats: int) -> list[Result]:
+    """Compare a solution whose products torch computes with that of NumPy, in one run."""
+    from fedcof.algebra import computed_by
+    from fedcof.algebra.torch_algebra import TorchAlgebra
+
+    method, algebra = FedCOF(), TorchAlgebra(device)
+    parts = ordered(summaries, ClassMeans)
+
+    def host() -> NDArray[np.float64]:
+        return np.asarray(method.fit(method.pool(parts)).slopes)
+
+    def other() -> NDArray[np.float64]:
+        with computed_by(algebra):
+            return host()
+
+    plain_seconds, seconds = interleaved_medians(repeats, host, other)
+    expected = host()
+    error = float(np.linalg.norm(other() - expected) / np.linalg.norm(expected))
+    return [
+        Result(f"products by torch on {device}", seconds, "s"),
+        Result("products by SciPy / by torch", plain_seconds / seconds, "x"),
+        Result("relative difference of the weights", error, "", at_most=1e-5),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=9275)
@@ -119,9 +144,13 @@ def main() -> None:
     parser.add_argument("--means", type=int, default=54590)
     parser.add_argument("--dim", type=int, default=1280)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--torch", choices=["cpu", "cuda"], help="also with the products by torch on this device"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = vars(parser.parse_args())
     as_json, repeats = options.pop("json"), options.pop("repeats")
+    device = options.pop("torch")
     sizes: dict[str, int] = options
     clients, classes = sizes["clients"], sizes["classes"]
     if not clients <= sizes["means"] <= clients * classes:
@@ -138,6 +167,7 @@ def main() -> None:
     solve_seconds, floor_seconds = interleaved_medians(
         repeats, lambda: method.solve(summaries), lambda: floor(means, sums)
     )
+    by_torch = measure_torch(summaries, device, repeats) if device else []
     start = time.perf_counter()
     expected = plain(summaries, method.gamma, as_written)
     plain_seconds = time.perf_counter() - start
@@ -168,6 +198,7 @@ def main() -> None:
             Result("peak extra memory, arrays", allocated / megabyte, "MB", at_most=budget),
             Result("peak extra memory, resident", resident / megabyte, "MB"),
             Result("relative error of the weight", error, "", at_most=1e-5),
+            *by_torch,
         ],
         as_json,
     )

@@ -32,6 +32,25 @@ def test_the_server_benchmark_agrees_with_the_plain_algorithm():
     assert found["peak extra memory, arrays"]["value"] > 0
 
 
+def test_the_server_benchmark_compares_products_by_torch_with_those_of_scipy():
+    pytest.importorskip("torch")
+    found = results("server_solve.py", *SMALL, "--torch", "cpu")
+    assert found["relative difference of the weights"]["passed"]
+    assert found["products by SciPy / by torch"]["value"] > 0
+
+
+def test_the_benchmark_of_training_runs():
+    pytest.importorskip("torch")
+    small = ["--size", "32", "--clients", "2", "--images", "4", "--batch", "4", *ONCE]
+    found = results("training.py", *small)
+    assert found["package / bare step"]["value"] > 0
+
+
+def test_the_benchmark_of_extraction_runs():
+    found = results("extraction.py", "--images", "4", *ONCE)
+    assert found["PNG of 32 pixels: package / bare network"]["value"] > 0
+
+
 def test_the_benchmark_of_the_sketch_runs():
     found = results("sketch.py", *SMALL, "--rank", "2", "--samples", "60")
     assert found["FedCOFSketch / FedCOF"]["value"] > 0

@@ -13,9 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.special import ndtri
 
+from fedcof.algebra import current
+from fedcof.algebra.host import sum_block
 from fedcof.errors import SummaryError
 
 Rows = Sequence[NDArray[np.floating[Any]]]
@@ -23,9 +25,6 @@ Rows = Sequence[NDArray[np.floating[Any]]]
 
 _BLOCK_BYTES = 2 << 20
 """Bytes of a block: large enough for NumPy to be fast, small enough for the processor's cache."""
-
-_CENTRING_BYTES = 512 << 10
-"""Bytes of rows that are centred at a time, so that they and their centres stay in the cache."""
 
 _LARGEST_CORRECTION = 16.0
 """If moving the scatter to the means subtracts more than 16 times what is left, a decimal digit is
@@ -90,19 +89,8 @@ def sum_by_group(
     weights = np.ones(len(group_index)) if weights is None else weights.astype(np.float64)
     sums = np.zeros((num_groups, arrays[0].shape[1]))
     for rows, block in blocks(arrays, np.float64, at_least=2 * num_groups):
-        sums += _sum_block(block, weights[rows], group_index[rows], num_groups)
+        sums += sum_block(block, weights[rows], group_index[rows], num_groups)
     return sums
-
-
-def _sum_block(
-    block: NDArray[np.floating[Any]],
-    weights: NDArray[np.floating[Any]],
-    group_index: NDArray[np.integer[Any]],
-    num_groups: int,
-) -> NDArray[np.floating[Any]]:
-    """Return the weighted sum of a block's rows in every group, in the block's data type."""
-    entries = (weights, group_index, np.arange(len(block) + 1))
-    return np.asarray(sparse.csc_array(entries, shape=(num_groups, len(block))) @ block)
 
 
 def outer_products(arrays: Rows, dtype: DTypeLike) -> NDArray[np.float64]:
@@ -115,11 +103,8 @@ def outer_products(arrays: Rows, dtype: DTypeLike) -> NDArray[np.float64]:
         They are summed in float64.
     """
     dim = arrays[0].shape[1]
-    product = linalg.get_blas_funcs("syrk", dtype=dtype)
-    upper = np.zeros((dim, dim), order="F")
-    for _, block in blocks(arrays, dtype, at_least=4 * dim):
-        upper += product(1.0, block.T)
-    upper = np.triu(upper)
+    rows = (block for _, block in blocks(arrays, dtype, at_least=4 * dim))
+    upper = np.triu(current().outer_products(rows, dim, np.dtype(dtype)))
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
@@ -220,13 +205,11 @@ class CentredScatter:
         """Centre rows, multiply them in the centres' data type, accumulate in float64."""
         (num_groups, dim), dtype = centres.shape, centres.dtype
         scales = np.sqrt(weights).astype(dtype)
-        product = linalg.get_blas_funcs("syrk", dtype=dtype)
-        scatter = np.zeros((dim, dim), order="F")  # the layout of BLAS
-        sums = np.zeros((num_groups, dim))
-        for rows, block in blocks(arrays, dtype, at_least=4 * max(dim, num_groups)):
-            _centre(block, centres, group_index[rows], scales[rows])
-            sums += _sum_block(block, scales[rows], group_index[rows], num_groups)
-            scatter += product(1.0, block.T)
+        scaled = (
+            (block, group_index[rows], scales[rows])
+            for rows, block in blocks(arrays, dtype, at_least=4 * max(dim, num_groups))
+        )
+        sums, scatter = current().centred_products(scaled, centres)
         totals = np.bincount(group_index, weights, num_groups).astype(np.float64)
         return cls(centres, totals, sums, scatter)
 
@@ -266,8 +249,7 @@ class CentredScatter:
 
             sum w (x - mu)(x - mu)^T = sum w (x - p)(x - p)^T - W (mu - p)(mu - p)^T
         """
-        product = linalg.get_blas_funcs("syrk", dtype=self.centres.dtype)
-        upper = np.triu(self.scatter - product(1.0, self._offsets.astype(self.centres.dtype).T))
+        upper = np.triu(self.scatter - outer_products([self._offsets], self.centres.dtype))
         return np.asarray(upper + np.triu(upper, 1).T)
 
 
@@ -353,20 +335,6 @@ def _heaviest_rows(
     array_index = np.searchsorted(starts, chosen, side="right") - 1
     places = zip(array_index.tolist(), (chosen - starts[array_index]).tolist(), strict=True)
     return np.stack([arrays[index][row] for index, row in places])
-
-
-def _centre(
-    rows: NDArray[Any],
-    centres: NDArray[Any],
-    group_index: NDArray[Any],
-    scales: NDArray[Any],
-) -> None:
-    """Subtract its group's centre from every row and multiply by the row's scale, in place."""
-    step = max(1, _CENTRING_BYTES // (rows.itemsize * rows.shape[1]))
-    for start in range(0, len(rows), step):
-        piece = slice(start, start + step)
-        rows[piece] -= centres.take(group_index[piece], axis=0)
-        rows[piece] *= scales[piece, None]
 
 
 def scaled_eigenvectors(

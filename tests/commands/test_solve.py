@@ -283,3 +283,26 @@ def test_shift_between_sites_is_said(tmp_path):
     }
     assert "differ from site to site" not in said["alike"].output
     assert "differ from site to site" in " ".join(said["shifted"].output.split())
+
+
+def test_products_are_computed_on_the_device_that_is_asked_for(sites, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from fedcof.algebra.torch_algebra import TorchAlgebra
+
+    monkeypatch.setattr("fedcof.methods.base.algebra_of", lambda engine: TorchAlgebra("cpu"))
+    monkeypatch.setattr("fedcof.algebra.algebra_of", lambda engine: TorchAlgebra("cpu"))
+    folder = sites()
+    for engine in ("memory", "cuda"):
+        done = run("solve", folder, "--out", tmp_path / engine, "--engine", engine)
+        assert done.exit_code == 0, done.output
+    heads = [
+        LinearHead.load(tmp_path / engine / "head.safetensors") for engine in ("memory", "cuda")
+    ]
+    np.testing.assert_allclose(heads[1].weight, heads[0].weight, rtol=1e-5, atol=1e-7)
+
+
+def test_a_device_that_is_not_there_is_told_before_anything_is_read(sites, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run("solve", sites(), "--engine", "cuda")
+    assert done.exit_code == 1
+    assert "engine cuda needs torch" in done.output

@@ -31,6 +31,7 @@ from fedcof.errors import FedCOFError, SettingError, reason_of
 from fedcof.installation import install_line
 
 if TYPE_CHECKING:
+    from fedcof.backbones.engine import Device
     from fedcof.data import Dealing, FeatureTable, ImageSet
     from fedcof.experiments import Dealt
     from fedcof.scale.ray_engine import Engine
@@ -224,6 +225,7 @@ def deal_samples(
     *,
     seed: int,
     preprocessing: Mapping[str, Any] | None = None,
+    device: Device = "auto",
     engine: Engine[Any, Any] | None = None,
 ) -> Dealt:
     """Return features, those to train on dealt to clients; the backbone makes them of images.
@@ -242,7 +244,7 @@ def deal_samples(
         from fedcof.backbones import get
         from fedcof.data.images import window_of
 
-        network = get(backbone, preprocessing=preprocessing)
+        network = get(backbone, device, preprocessing=preprocessing)
         window = window_of(images[0].images)
         origin = network.origin if window is None else {**network.origin, "window": str(window)}
         with progress_bar("Extracting features", sum(map(len, images)), unit="images") as advance:

@@ -49,7 +49,7 @@ _IN_MEMORY = 512 * 2**20
 _ROWS_IN_MEMORY = 200_000
 """Up to so many bytes of numbers and so many rows, all summaries are held in memory."""
 
-Engine = Literal["auto", "memory", "stream", "ray"]
+Engine = Literal["auto", "memory", "stream", "ray", "cuda"]
 
 
 @with_settings(hyperparameters=hyperparameters)
@@ -94,7 +94,8 @@ def solve(
         Engine,
         typer.Option(
             help="memory holds all summaries; stream goes through them in bounded memory, ray lets "
-            "workers of Ray do that, with the same result; auto takes memory where they fit."
+            "workers of Ray do that, with the same result; auto takes memory where they fit; cuda "
+            "is memory, with the products of matrices on a GPU by torch."
         ),
     ] = "auto",
     address: Annotated[
@@ -105,6 +106,7 @@ def solve(
     hyperparameters: Given,
 ) -> None:
     """Solve a head from the files of all sites; what does not fit is named and set aside."""
+    from fedcof.algebra import algebra_of
     from fedcof.commands.arrived import collect
     from fedcof.commands.streamed import show, solve_streamed
     from fedcof.files import write_new
@@ -115,6 +117,8 @@ def solve(
 
     with errors_for_people():
         chosen = method_with(method, hyperparameters)
+        products: Literal["cpu", "cuda"] = "cuda" if engine == "cuda" else "cpu"
+        algebra_of(products)  # one that is not there is told before anything is read
         data = DataSet.open(sources, chosen.summary_type)
         if address and engine != "ray":
             raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
@@ -129,7 +133,7 @@ def solve(
         else:
             arrived = collect(data)
             arrived.settle(chosen, accept or (), max_influence, strict=strict)
-            head = chosen.solve(arrived.summaries.values(), screened=True)
+            head = chosen.solve(arrived.summaries.values(), screened=True, engine=products)
             left_out = len(arrived.set_aside)
             own = {} if per_site is None else site_heads(chosen, arrived.summaries.values())
             write_new(out / HEAD, head.to_bytes(), replace=force)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -98,7 +98,9 @@ def train(
         bool, typer.Option("--temperature", help="Scale the head to fit the clients' means.")
     ] = False,
     seed: Seed = 0,
-    device: Annotated[str, typer.Option(help="Where torch computes: cpu, cuda.")] = "cpu",
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where features and steps are computed.")
+    ] = "cpu",
     precision: Annotated[
         Precision, typer.Option(help="Of the products in a step of finetune and prompt.")
     ] = "float32",
@@ -157,7 +159,13 @@ def train(
         fingerprint = ""
         if mode == "probe":
             dealt = deal_samples(
-                samples, test_samples, backbone, scheme, seed=seed, preprocessing=preprocessing
+                samples,
+                test_samples,
+                backbone,
+                scheme,
+                seed=seed,
+                preprocessing=preprocessing,
+                device=device,
             )
             head, history = _start(origin, dealt, settings, temperature=temperature)
             federation = probing(dealt, head)

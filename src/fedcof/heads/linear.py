@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from fedcof.algebra import current
 from fedcof.errors import HeadError, SingularScatterWarning
 from fedcof.heads.base import Head, Provenance, needs
 from fedcof.numerics import rounding
@@ -102,15 +103,8 @@ def _solve_definite(
 
     It is where its smallest eigenvalue may be below `smallest` times its largest.
     """
-    try:
-        factor, lower = linalg.cho_factor(matrix, lower=True)
-    except linalg.LinAlgError:
-        return _minimum_norm(matrix, rows, smallest)
-    norm = float(np.abs(matrix).sum(axis=0).max())
-    reciprocal_condition, _ = linalg.lapack.dpocon(factor, norm, uplo="L")
-    if reciprocal_condition < smallest:
-        return _minimum_norm(matrix, rows, smallest)
-    return np.asarray(linalg.cho_solve((factor, lower), rows.T).T)
+    solved = current().solve_definite(matrix, rows, smallest)
+    return _minimum_norm(matrix, rows, smallest) if solved is None else solved
 
 
 def _minimum_norm(

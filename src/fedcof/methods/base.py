@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike, NDArray
 
+from fedcof.algebra import Engine, algebra_of, computed_by
 from fedcof.codings import Float32
 from fedcof.errors import OddSiteWarning, SettingError, StreamingError, SummaryError
 from fedcof.heads import Head, Provenance
@@ -183,7 +184,9 @@ class Method(ABC, Generic[S]):
         )
         return summary
 
-    def solve(self, summaries: Iterable[Summary], *, screened: bool = False) -> Head:
+    def solve(
+        self, summaries: Iterable[Summary], *, screened: bool = False, engine: Engine = "cpu"
+    ) -> Head:
         """Return the head.
 
         Parameters
@@ -192,12 +195,17 @@ class Method(ABC, Generic[S]):
             What the clients sent, in any order.
         screened : bool, default False
             Whether somebody has compared them with each other before, so that it is not done here.
+        engine : {"cpu", "cuda"}, default "cpu"
+            Where the products of matrices and Cholesky's solution are computed: by SciPy, or by
+            torch on CUDA in float64.
 
         Raises
         ------
         SummaryError
             If there is none, two do not fit together, a client appears twice, or there is only one
             class in all.
+        ValueError
+            If there is no torch, or no CUDA, for the engine.
 
         Warns
         -----
@@ -206,10 +214,12 @@ class Method(ABC, Generic[S]):
             `fedcof.screening`. Of more than 1,000 summaries none is compared here, since that would
             take as long as solving: call `fedcof.screening.screen`.
         """
+        algebra = algebra_of(engine)
         parts = ordered(summaries, cast("type[S]", self.summary_type))
         for _, odd in () if screened or len(parts) > _SCREENED else screen(parts):
             warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
-        head = self.fit(self.pool(parts))
+        with computed_by(algebra):
+            head = self.fit(self.pool(parts))
         made = head.provenance or Provenance(self.name)
         origin = common_origin(parts)
         provenance = replace(
