@@ -67,6 +67,20 @@ class Step(ABC):
             If it cannot; the message says what can be done instead.
         """
 
+    def check_among(self, steps: tuple[Step, ...]) -> None:  # noqa: B027 - most go with any
+        """Check that the step can stand where it does among all steps of a sender.
+
+        Raises
+        ------
+        SettingError
+            If it cannot.
+        """
+
+    @property
+    def chooses_samples(self) -> bool:
+        """Whether the step has a say in which samples are summarized."""
+        return type(self).samples is not Step.samples
+
     def samples(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         """Return which samples are summarized, and under which labels.
 
@@ -235,6 +249,7 @@ class Sender:
             parse_codings(self.coding, self.method.summary_type.axes)
         for step in self.steps:
             step.check(self.method.summary_type)
+            step.check_among(self.steps)
         own, lifting = self.transform, self.method.lifting
         last = own.steps[-1:] if isinstance(own, Chain) else (own,)
         if last != (lifting,):  # a sender made of another's settings has it already

@@ -106,7 +106,7 @@ class PolicyError(SummaryError):
 
 
 class LocalNoiseWarning(UserWarning):
-    """The noise that a client adds to its class means is longer than they can be."""
+    """The noise of clients is longer than their class means, or the method does not suit it."""
 
 
 class BudgetError(SummaryError):

@@ -159,3 +159,34 @@ def test_flower_that_is_not_installed_is_told_how_to_get(federate, monkeypatch):
     result, _ = federate("--engine", "simulation")
     assert result.exit_code == 1
     assert install_line("flower") in result.output.replace("\n", "")
+
+
+NOISED = ["--epsilon", "50", "--radius", "22.7", "--transform", "standardize+clip:22.7"]
+
+
+def test_noise_on_the_sum_stands_in_the_head_and_is_shown(federate):
+    pytest.importorskip("opendp")
+    result, path = federate("--method", "fedncm", *NOISED)
+    assert result.exit_code == 0, result.output
+    privacy = fedcof.LinearHead.load(path).provenance.privacy
+    assert (privacy["epsilon"], privacy["neighbours"]) == (50.0, "sample")
+    shown = CliRunner().invoke(app, ["inspect", "--json", str(path)])
+    assert json.loads(shown.stdout)[0]["privacy"] == privacy
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon", "8"], "transform must end with clip:1000"),
+        ([*NOISED, "--steps", "min-samples:3"], "min-samples must not stand beside noise"),
+        ([*NOISED, "--neighbours", "client"], "max-samples must be given"),
+        ([*NOISED, "--secure"], "secure needs --engine simulation"),
+        ([*NOISED, "--engine", "simulation"], "epsilon needs --secure"),
+    ],
+)
+def test_noise_that_cannot_be_is_refused(federate, options, message):
+    pytest.importorskip("flwr")
+    result, _ = federate(*options)
+    assert (result.exit_code, message in " ".join(result.output.split())) == (1, True), (
+        result.output
+    )

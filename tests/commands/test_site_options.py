@@ -76,3 +76,15 @@ def test_the_larger_threshold_counts(run, tmp_path):
     assert fedcof.load("site.summary").counts_by_class == {"cat": 8}
     assert run("--policy", "policy.toml", "--steps", "min-samples:1", "--force").exit_code == 0
     assert fedcof.load("site.summary").counts_by_class == {"cat": 8}
+
+
+def test_noise_spends_the_budget_of_the_policy(run, tmp_path):
+    pytest.importorskip("opendp")
+    (tmp_path / "policy.toml").write_text("epsilon = 60.0\ndelta = 1e-5")
+    noise = ["--method", "fedncm", "--transform", "clip:1", "--policy", "policy.toml"]
+    noise += ["--steps", "local-privacy:50:1e-5:cat,dog,elk,fox", "--force"]
+    assert run(*noise, "--dry-run").exit_code == 0
+    assert run(*noise).exit_code == 0
+    assert (tmp_path / "privacy.db").exists()
+    again = run(*noise)
+    assert (again.exit_code, "epsilon 50 of 60 by sample" in again.output) == (1, True)

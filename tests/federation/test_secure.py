@@ -20,7 +20,7 @@ from grid_double import GridDouble, fail, load_data, make_clients, say
 from grid_double import run as open_run
 
 from fedcof import FedCOF, FedNCM, from_bytes
-from fedcof.client import Sender
+from fedcof.client import Sender, parse_steps
 from fedcof.errors import RunFolderError, SettingError, SummaryError, TooFewClientsError
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
@@ -419,15 +419,67 @@ def test_a_site_with_a_budget_takes_part_until_it_is_spent(tmp_path):
     missing = []
     for number in range(2):
         grid = one_each(many)
-        grid.configs[1] = {"policy": str(policy), "ledger": str(tmp_path / "privacy.db")}
+        grid.configs[1] = {"policy": str(policy)}
         _, report = run(grid, tmp_path / f"run-{number}", **settings)
-        missing.append(report.missing)
-    assert missing == [{}, {"c000": "masked numbers: privacy-budget:BudgetError (at the client)"}]
+        missing.append({**report.missing, **report.refused})
+    assert missing == [{}, {"c000": "privacy-budget:BudgetError (at the client)"}]
 
 
 def test_noise_needs_features_of_limited_length(tmp_path):
     with pytest.raises(SettingError, match="transform must end with clip:4"):
         run(one_each(TEN), tmp_path, secure=NOISED)
+
+
+@pytest.mark.parametrize(
+    ("steps", "secure", "words"),
+    [
+        ("min-samples:2", {}, "min-samples must not stand beside noise by sample"),
+        ("count-noise:laplace:0.5", {}, "count-noise is for what a client sends alone"),
+        ("none", {"neighbours": "client"}, "max-samples must be given"),
+    ],
+)
+def test_noise_is_refused_where_it_is_not_made_for_what_is_summed(steps, secure, words, tmp_path):
+    grid, sender = one_each(TEN), replace(clipped(FedNCM()), steps=parse_steps(steps))
+    with pytest.raises(SettingError, match=words):
+        run(grid, tmp_path, method=sender, secure={**NOISED, **secure})
+    assert grid.asked == []
+
+
+def test_a_site_that_withholds_small_classes_takes_no_part_in_noise_by_sample(tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text("min-samples = 2")
+    many = {
+        name: tuple(np.repeat(part, 100, axis=0) for part in held) for name, held in TEN.items()
+    }
+    refused = []
+    for neighbours in ("sample", "client"):
+        grid = one_each(many)
+        grid.configs[1] = {"policy": str(policy)}
+        head, report = run(
+            grid,
+            tmp_path / neighbours,
+            method=clipped(FedNCM()),
+            secure={**NOISED, "epsilon": 50.0, "neighbours": neighbours},
+            plan=replace(PATIENT, max_samples=900),
+        )
+        refused.append({name: why.partition(":")[0] for name, why in report.refused.items()})
+        assert head.provenance.privacy["neighbours"] == neighbours
+    assert refused == [{"c000": "policy-min-samples"}, {}]
+
+
+def test_a_sum_that_is_kept_is_not_taken_for_one_with_other_noise(tmp_path):
+    many = {
+        name: tuple(np.repeat(part, 100, axis=0) for part in held) for name, held in TEN.items()
+    }
+    settings = {"method": clipped(FedNCM()), "plan": replace(PATIENT, max_samples=900)}
+    run(one_each(many), tmp_path, secure=NOISED, **settings)
+    with pytest.raises(RunFolderError):
+        run(one_each(many), tmp_path, secure={**NOISED, "epsilon": 1.0}, **settings)
+
+
+def test_noise_on_a_sum_needs_a_sum(tmp_path):
+    with pytest.raises(SettingError, match="epsilon needs secure=true"):
+        Settings(Job(clipped(FedNCM())), tmp_path, secure=SecurePlan(epsilon=1.0))
 
 
 # What is kept

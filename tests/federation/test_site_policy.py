@@ -1,6 +1,7 @@
 """A site's policy over Flower: what the server is sent, told, and refused."""
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,14 +14,15 @@ from grid_double import JOB, GridDouble, run
 
 from fedcof import FedCOF, FedNCM, SummaryError
 from fedcof.client import Sender
-from fedcof.federation.answering import answer
+from fedcof.federation.answering import answer, summaries
 from fedcof.federation.delivering import keep
 from fedcof.federation.plan import Plan
 from fedcof.federation.readiness import check
 from fedcof.federation.records import Answer, Job, Roster
-from fedcof.federation.sources import enough_of
-from fedcof.privacy import MinSamples, Policy, Protected
+from fedcof.federation.sources import Site, enough_of
+from fedcof.privacy import Ledger, LocalPrivacy, MinSamples, Policy, Protected
 from fedcof.summaries import from_bytes
+from fedcof.transforms import parse
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fedcof.errors.OddSiteWarning", "ignore::fedcof.errors.FewMeansWarning"
@@ -237,3 +239,35 @@ def test_the_supernodes_log_has_what_leaves(monkeypatch, capsys):
     finally:
         log.setLevel(level)
     assert "north: two classes" in capsys.readouterr().err
+
+
+def test_local_noise_spends_the_budget_of_the_site_and_is_refused_when_it_is_spent(ask, file):
+    pytest.importorskip("opendp")
+    policy = file("epsilon = 9.0\ndelta = 1e-5\n")
+    step = LocalPrivacy(epsilon=8.0, classes="0-2")
+    job = replace(JOB, sender=Sender(FedNCM(), transform=parse("clip:2"), steps=(step,)))
+    held = {"north": client(600, 500, 400)}
+    first, second = (ask(held=held, job=job, policy=policy) for _ in range(2))
+    assert sent(first)["north"].origin["noise"] == "local-privacy:8:1e-05"
+    failed = Answer.from_record(second, limit=100_000).failed
+    assert failed["north"] == "privacy-budget:BudgetError"
+
+
+def test_what_does_not_go_into_an_answer_is_not_spent(ask, file, tmp_path):
+    pytest.importorskip("opendp")
+    step = LocalPrivacy(epsilon=8.0, classes="0-2")
+    sender = Sender(FedNCM(), transform=parse("clip:2"), steps=(step,))
+    held = {name: client(600, 500, 400) for name in ("north", "south")}
+    size = len(sender.send(*held["north"], client_id="north").data)
+    policy = Policy(epsilon=9.0, delta=1e-5, ledger=str(tmp_path / "privacy.db"))
+    job, site = replace(JOB, sender=sender), Site(held, policy, dry_run=False)
+    assert list(summaries(job, site, ["north", "south"], size + 1).summaries) == ["north"]
+    assert list(summaries(job, site, ["south"], size + 1).summaries) == ["south"]
+
+
+def test_a_dry_run_spends_nothing(ask, file, tmp_path):
+    policy = file("epsilon = 9.0\ndelta = 1e-5\n")
+    step = LocalPrivacy(epsilon=8.0, classes="0-2")
+    job = replace(JOB, sender=Sender(FedNCM(), transform=parse("clip:2"), steps=(step,)))
+    ask(held={"north": client(600, 500)}, job=job, policy=policy, dry_run=True)
+    assert Ledger(tmp_path / "privacy.db").spent("north") == 0

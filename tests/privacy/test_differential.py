@@ -261,3 +261,11 @@ def test_fedcof_in_two_phases_is_refused_and_its_scatter_taken_instead():
 def test_settings_out_of_range_are_refused(changes):
     with pytest.raises(SettingError, match=next(iter(changes))):
         privacy_of(FedNCM(), **changes)
+
+
+def test_noise_by_client_is_drawn_however_few_the_clients_are():
+    sums = private_sums(FedNCM(), [0, 1], dim=2)
+    privacy = CentralPrivacy(
+        sums, epsilon=0.1, delta=1e-5, radius=4.0, neighbours="client", samples=900, clients=1
+    )
+    assert privacy.share_of_noise().shape == (6,)

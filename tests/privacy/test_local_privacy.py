@@ -8,6 +8,7 @@ pytest.importorskip("opendp")
 from fedcof import Fed3R, FedCOF, FedNCM, LinearSketch, from_bytes
 from fedcof.client import Sender, parse_steps
 from fedcof.errors import LocalNoiseWarning, SettingError, SummaryError
+from fedcof.privacy import CountNoise, MinSamples
 from fedcof.privacy.local import LocalPrivacy, parse_classes
 from fedcof.transforms import parse
 
@@ -62,3 +63,37 @@ def test_another_statistic_is_refused_before_anything_is_made():
 def test_no_list_of_classes_is_refused(text):
     with pytest.raises(SettingError, match="classes"):
         parse_classes(text)
+
+
+@pytest.mark.parametrize("beside", [MinSamples(3), CountNoise("laplace", 0.1)])
+def test_no_step_comes_before_it(beside):
+    with pytest.raises(SettingError, match="must be the first"):
+        Sender(FedNCM(), steps=(beside, LocalPrivacy()))
+
+
+def test_small_classes_cannot_be_withheld_beside_it():
+    with pytest.raises(SettingError, match="min-samples must not stand beside noise by sample"):
+        Sender(FedNCM(), steps=(LocalPrivacy(), MinSamples(3)))
+
+
+def noised(method, **settings):
+    step = LocalPrivacy(epsilon=8.0, classes="0-2", **settings)
+    sender = Sender(method, transform=parse("clip:2.0"), steps=(step,))
+    return [from_bytes(sender.send(*samples(), client_id=name).data) for name in ("a", "b")]
+
+
+@pytest.mark.filterwarnings("ignore::fedcof.errors.FewMeansWarning")
+def test_the_head_says_what_its_clients_added():
+    head = FedNCM().solve(noised(FedNCM()))
+    said = {name: head.provenance.privacy[name] for name in ("epsilon", "delta", "neighbours")}
+    assert said == {"epsilon": 8.0, "delta": 1e-5, "neighbours": "sample"}
+    assert "at every client" in head.provenance.privacy["mechanism"]
+    with pytest.warns(LocalNoiseWarning, match="which fedcof takes for part of the data"):
+        FedCOF().solve(noised(FedCOF()))
+
+
+def test_summaries_with_and_without_noise_are_not_of_one_head():
+    [first, _] = noised(FedNCM())
+    exact = FedNCM().summarize(parse("clip:2.0")(samples()[0]), samples()[1], client_id="b")
+    with pytest.raises(SummaryError, match="not of one noise"):
+        FedNCM().solve([first, exact.with_origin({"transform": first.origin["transform"]})])

@@ -3,17 +3,19 @@
 import logging
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from fedcof import Fed3R, FedCOF, FedNCM, SettingError, SummaryError
 from fedcof.client import Sender
-from fedcof.errors import PolicyError
+from fedcof.errors import BudgetError, PolicyError
 from fedcof.methods import get_method
 from fedcof.privacy import OPEN, CountNoise, Guarantee, MinSamples, Policy, read_policy
-from fedcof.privacy.policy import dry_run_of_node, policy_of_node
-from fedcof.transforms import PowerTransform, RandomFeatures, Standardize, chain
+from fedcof.privacy.local import LocalPrivacy
+from fedcof.privacy.policy import dry_run_of_node, local_guarantee, policy_of_node
+from fedcof.transforms import PowerTransform, RandomFeatures, Standardize, chain, parse
 
 FEATURES = np.random.default_rng(0).normal(size=(12, 3))
 LABELS = np.array([0] * 8 + [1] * 3 + [2])
@@ -73,6 +75,7 @@ def test_a_whole_file(written):
         report_withheld=True,
         epsilon=8.0,
         delta=1e-5,
+        ledger=str(path.parent / "privacy.db"),
     )
 
 
@@ -267,8 +270,9 @@ def test_both_of_two_policies_hold():
 
 def test_a_node_states_its_policy_by_a_file_and_keys(written):
     path = str(written("methods = ['fedncm']\nmin-samples = 5\n"))
-    assert policy_of_node({}) is OPEN
-    assert policy_of_node({"data": "x", "client-id": "a"}) is OPEN
+    assert policy_of_node({}) == OPEN
+    assert policy_of_node({"data": "x", "client-id": "a"}) == OPEN
+    assert policy_of_node({"ledger": "losses.db"}) == replace(OPEN, ledger="losses.db")
     assert policy_of_node({"min-samples": 3}) == Policy(min_samples=3)
     assert policy_of_node({"min_samples": 3}) == Policy(min_samples=3)
     stated = Policy(methods=["fedncm"], min_samples=5)
@@ -313,3 +317,40 @@ def test_a_policy_that_cannot_be_is_named_in_code():
         Policy(min_samples=0)
     with pytest.raises(SettingError, match="epsilon is needed"):
         Policy(delta=1e-5)
+
+
+NOISED = Sender(FedNCM(), transform=parse("clip:2"), steps=(LocalPrivacy(1.0, 1e-5, "0-9"),))
+
+
+def test_noise_of_a_client_alone_is_within_a_budget_until_it_is_spent(tmp_path):
+    pytest.importorskip("opendp")
+    policy = Policy(epsilon=1.2, delta=1e-5, ledger=str(tmp_path / "privacy.db"))
+    policy.check(NOISED)
+    policy.check_left("north", local_guarantee(NOISED))
+    policy.spend("north", local_guarantee(NOISED), release="first")
+    for again in (policy.check_left, partial(policy.spend, release="second")):
+        with pytest.raises(BudgetError, match=r"'north': epsilon 1 of 1\.2 by sample"):
+            again("north", local_guarantee(NOISED))
+    policy.check_left("south", local_guarantee(NOISED))
+
+
+def test_noise_by_client_costs_more_by_sample():
+    pytest.importorskip("opendp")
+    assert Guarantee(1.0, 1e-5, "client").rho == 4 * Guarantee(1.0, 1e-5).rho
+
+
+def test_noise_by_sample_does_not_go_with_withholding():
+    policy = Policy(min_samples=3)
+    with pytest.raises(PolicyError) as error:
+        policy.check(NOISED)
+    assert code(error) == "policy-min-samples"
+    with pytest.raises(PolicyError):
+        policy.check(Sender(FedNCM()), summed=True, guarantee=Guarantee(1.0, 1e-5))
+    policy.check(Sender(FedNCM()), summed=True, guarantee=Guarantee(1.0, 1e-5, "client"))
+
+
+def test_a_ledger_stands_beside_its_policy(written):
+    path = written("epsilon = 1\ndelta = 1e-5\nledger = 'losses.db'\n")
+    assert read_policy(path).ledger == str(path.parent / "losses.db")
+    own = policy_of_node({"policy": str(path), "ledger": "own.db"})
+    assert (own.ledger, own.epsilon) == ("own.db", 1.0)

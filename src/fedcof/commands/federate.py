@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
@@ -44,19 +44,63 @@ from fedcof.commands.shared import (
 )
 from fedcof.errors import SettingError
 from fedcof.federation.plan import Plan
-from fedcof.federation.secure.plan import SecurePlan
+from fedcof.federation.secure.plan import SAMPLES, SecurePlan
 from fedcof.installation import install_line
 from fedcof.settings import settings_of
 
+if TYPE_CHECKING:
+    from fedcof.client import Sender
+    from fedcof.experiments.evaluate import Dealt, Result
+    from fedcof.heads import Head
 
-def _check_engine(engine: str, asking: Mapping[str, Any], address: str) -> None:
+
+_OF_ONE_PROCESS = ("epsilon", "delta", "neighbours", "radius")
+"""Of the settings of secure rounds, those of noise on the sum, which one process may add."""
+
+
+def _check_engine(engine: str, plan: Given, secure: Given, address: str) -> None:
     """Refuse what an engine lacks, before features are extracted."""
     if engine == "simulation" and importlib.util.find_spec("flwr") is None:
         raise ValueError(f"Flower is not installed: {install_line('flower')}")
-    if engine != "simulation" and asking:
-        raise SettingError(next(iter(asking)), "needs --engine simulation: one process asks all")
+    noise = secure.keys() & set(_OF_ONE_PROCESS)
+    if engine == "simulation" and noise and not secure.get("secure"):
+        raise SettingError(
+            min(noise),
+            "needs --secure, where clients share the noise; with --engine in-process the sum has "
+            "it of one who is trusted with all",
+        )
+    if engine != "simulation":
+        alone = {*_OF_ONE_PROCESS, "max_samples"} if secure.get("epsilon") else set()
+        for name in (*plan, *secure):
+            if name not in alone:
+                raise SettingError(name, "needs --engine simulation: one process asks all")
     if engine != "ray" and address:
         raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
+
+
+def _in_process(
+    noise: SecurePlan, limits: Plan, sender: Sender, dealt: Dealt, advance: Callable[[int], None]
+) -> tuple[Result, Head]:
+    """Return the head; with epsilon it has noise of one who is trusted with all.
+
+    The classes of the data set are public.
+    """
+    from fedcof.experiments.evaluate import evaluate, evaluate_noised
+    from fedcof.privacy.differential import CentralPrivacy, private_sums
+
+    if not noise.epsilon:
+        return evaluate(sender, dealt, advance=advance)
+    dim = sender.transform.output_dim(dealt.features.shape[1])
+    privacy = CentralPrivacy(
+        private_sums(sender.method, np.unique(dealt.labels), dim),
+        epsilon=noise.epsilon,
+        delta=noise.delta,
+        radius=noise.radius,
+        neighbours=noise.neighbours,
+        samples=limits.max_samples or SAMPLES,
+        clients=len(np.unique(dealt.partition.assignment)),
+    )
+    return evaluate_noised(sender, dealt, privacy, advance=advance)
 
 
 @with_settings(
@@ -117,7 +161,6 @@ def federate(
     from fedcof.client import Sender
     from fedcof.data import Reading, fashion_mnist, get_dealing
     from fedcof.data.datasets import load, preprocessing_of
-    from fedcof.experiments import evaluate
     from fedcof.progress import progress_bar
     from fedcof.scale.ray_engine import ray_engine
 
@@ -133,9 +176,11 @@ def federate(
         )
         if min_clients is not None:
             plan["min_clients"] = min_clients
-        _check_engine(engine, {**plan, **secure}, address)
-        Plan(**plan)  # a value out of range is refused before features are extracted
-        SecurePlan(**secure)
+        _check_engine(engine, plan, secure, address)
+        # What cannot be is refused before features are extracted.
+        limits, noise = Plan(**plan), SecurePlan(**secure)
+        if noise.epsilon:
+            noise.check_noised(sender, limits.max_samples)
         names = Reading(**reading)
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
@@ -182,7 +227,7 @@ def federate(
                 rounds, wire_bytes = report.rounds, report.wire_bytes
                 set_aside = {**report.missing, **report.refused, **report.misfit}
             else:
-                result, head = evaluate(sender, dealt, advance=advance)
+                result, head = _in_process(noise, limits, sender, dealt, advance)
                 rounds, wire_bytes = 1, result.wire_bytes
                 out.mkdir(parents=True, exist_ok=True)
                 head.save(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,6 +68,7 @@ def contents(path: Path) -> dict[str, Any]:
             "method": provenance.method if provenance else None,
             "hyperparameters": provenance.hyperparameters if provenance else {},
             "origin": provenance.origin if provenance else {},
+            "privacy": provenance.privacy if provenance else {},
         }
     summary = load(path)
     counts = summary.counts_by_class
@@ -97,5 +99,14 @@ def _shown(known: dict[str, Any]) -> dict[str, Any]:
         "classes": len(known["classes"]),
         "dim": known["dim"],
         "largest number": f"{known['scale']:.3g}" if "scale" in known else "",
+        "privacy": _guarantee(known.get("privacy", {})) or known["origin"].get("noise", ""),
         "features of": ", ".join(f"{name} {of}" for name, of in known["origin"].items()),
     }
+
+
+def _guarantee(privacy: Mapping[str, Any]) -> str:
+    """Return in words what the provenance of a head guarantees."""
+    if not privacy:
+        return ""
+    stated = f"epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}"
+    return f"{stated} by {privacy['neighbours']}; {privacy['mechanism']}"

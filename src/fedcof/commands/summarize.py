@@ -134,6 +134,7 @@ def summarize(
                 name,
                 found._replace(origin={**own.origin, **found.origin}),
                 backbone=made_by,
+                dry_run=dry_run,
             )
             if sent is None:
                 left_out += len(found.labels)
@@ -164,9 +165,13 @@ def _what_leaves(
     found: Extracted,
     *,
     backbone: str,
+    dry_run: bool,
 ) -> Sent | None:
-    """Return what a client sends, and say it; None where nothing is left."""
-    from fedcof.privacy.policy import WITHHELD
+    """Return what a client sends, and say it; None where nothing is left.
+
+    Unless it is only tried, what the client loses by it is written down.
+    """
+    from fedcof.privacy.policy import WITHHELD, local_guarantee
 
     try:
         sent = allowed.send(
@@ -183,4 +188,8 @@ def _what_leaves(
         say(f"{client_id}: nothing is left to send, so there is no file")
         return None
     say(f"{client_id}: {sent}; steps: {allowed.guarded(sender).steps_in_words}")
+    if not dry_run:
+        allowed.spend(
+            client_id, local_guarantee(sender), release=f"summary for {sender.method.name}"
+        )
     return sent

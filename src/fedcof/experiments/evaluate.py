@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedcof.client import Sender
 from fedcof.data import Partition
 from fedcof.heads import Head
+from fedcof.privacy.differential import CentralPrivacy, noised
 from fedcof.summaries import Summary, from_bytes
 
 
@@ -168,3 +169,42 @@ def evaluate(
         server_seconds=seconds,
     )
     return result, head
+
+
+def evaluate_noised(
+    sender: Sender,
+    dealt: Dealt,
+    privacy: CentralPrivacy,
+    *,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> tuple[Result, Head]:
+    """Sum over all clients, noise the sum once, solve and score: one who is trusted has all data.
+
+    Parameters
+    ----------
+    sender, dealt, advance
+        As for `collect`; the transform of the sender ends with the clipping.
+    privacy : CentralPrivacy
+        With ``honest`` 1.
+
+    Returns
+    -------
+    result : Result
+        Its bytes are those of the clients' numbers in the ring.
+    head : Head
+    """
+    total, made_by, clients = np.zeros(privacy.layout.size, np.uint64), dealt.origin, 0
+    for client_id, features, labels in dealt:
+        array, coded, made_by = sender.prepared(
+            features, labels, client_id=client_id, origin=dealt.origin
+        )
+        total += privacy.layout.encode(privacy.limited(array, coded, client_id=client_id))
+        clients += 1
+        advance(1)
+    start = time.perf_counter()
+    head = privacy.head(noised(privacy, [total]), answered=1, origin=made_by)
+    size = clients * privacy.layout.packed_size
+    head = head.with_provenance(clients=clients, formula_bytes=size, sending=sender.settings())
+    seconds = time.perf_counter() - start
+    accuracy = head.score(dealt.test_features, dealt.test_labels)
+    return Result(sender.method.name, accuracy, size, size, seconds), head

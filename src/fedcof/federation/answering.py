@@ -13,6 +13,7 @@ from fedcof.federation.secure.answering import answer as secure_answer
 from fedcof.federation.secure.statistic import SECURE
 from fedcof.federation.skew import version_fault
 from fedcof.federation.sources import Site, extract, known_sizes, load_site
+from fedcof.privacy.policy import local_guarantee
 
 _log = logging.getLogger(__name__)
 
@@ -73,10 +74,13 @@ def summaries(job: Job, site: Site, wanted: list[str], limit: int) -> Answer:
     done: dict[str, bytes] = {}
     failed: dict[str, str] = {}
     withheld: dict[str, tuple[int, int]] = {}
-    size = 0
+    size, release = 0, f"summary for {job.sender.method.name}"
     for client_id in wanted:
         try:
             sent = what_leaves(job, site, client_id)
+            fits = size + sent.wire_bytes <= limit
+            if fits:
+                site.policy.spend(client_id, local_guarantee(job.sender), release=release)
         except BaseException as error:  # one client's fault is not that of the others
             _log.error("client %r: %s", client_id, code_of(error), exc_info=error)
             failed[client_id] = code_of(error)
@@ -84,9 +88,9 @@ def summaries(job: Job, site: Site, wanted: list[str], limit: int) -> Answer:
         if sent.wire_bytes > limit:
             failed[client_id] = "too-large"
             continue
-        size += sent.wire_bytes
-        if size > limit:
+        if not fits:
             break
+        size += sent.wire_bytes
         done[client_id] = sent.data
         if site.policy.report_withheld and sent.withheld:
             withheld[client_id] = (sent.withheld.classes, sent.withheld.samples)
@@ -99,9 +103,11 @@ def what_leaves(job: Job, site: Site, client_id: str) -> Sent:
     Raises
     ------
     SummaryError
-        If the policy does not allow it, or the site only tries.
+        If the policy does not allow it, its budget is spent, or the site only tries.
     """
-    site.policy.check(job.sender, backbone=job.backbone)  # before anything is read or computed
+    # before anything is read or computed
+    site.policy.check(job.sender, backbone=job.backbone)
+    site.policy.check_left(client_id, local_guarantee(job.sender))
     features, labels, origin = extract(*site.clients[client_id], job.backbone)
     sent = site.policy.send(
         job.sender,

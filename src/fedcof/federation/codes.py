@@ -157,6 +157,10 @@ CODES = {
         "more means of a class than the site's policy allows", "take fewer `means-per-class`"
     ),
     "policy-methods": Code("a method that the site's policy does not allow", _ASK),
+    "policy-min-samples": Code(
+        "noise by sample, at a site that withholds small classes, for which it is not made",
+        'ask for `neighbours="client"`, or the site takes `min-samples` out of its policy',
+    ),
     "policy-own-data-only": Code(
         "data that the server names, where the site's policy wants its own",
         "the site names `data` in `--node-config`",
@@ -223,6 +227,10 @@ CODES = {
     "signing-key": Code(
         "a file of a site's key that cannot be read",
         "the site mends `signing-key` in `--node-config`; it is the SuperNode's ECDSA key",
+    ),
+    "steps": Code(
+        "steps that do not go with noise on a sum",
+        "take them out of `steps`; a server that follows the protocol refuses them itself",
     ),
     "sum": Code("a sum that is not that of its parts", "treat the site as hostile or broken"),
     "survivors": Code(

@@ -107,6 +107,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.secure.epsilon and not self.secure.secure:
+            raise SettingError(
+                "epsilon",
+                "needs secure=true: the noise is on a sum over the clients, and without it the "
+                "server is sent what every client has. For noise of every client alone there is "
+                "the step local-privacy",
+            )
 
     @classmethod
     def from_run_config(cls, config: Mapping[str, Any]) -> Settings:
@@ -158,8 +165,14 @@ class Settings:
             **self.job.sender.settings(),
             "backbone": self.job.backbone,
             **({"secure": True} if self.secure.secure else {}),
+            **(self._noise if self.secure.epsilon else {}),
             **self.depends_on,
         }
+
+    @property
+    def _noise(self) -> dict[str, Any]:
+        """The settings by which a kept sum has been noised."""
+        return {**asdict(self.secure), "max_samples": self.plan.max_samples}
 
     def to_keep(self) -> dict[str, Any]:
         """Return what a head is made with, as JSON has it; `kept` reads it."""

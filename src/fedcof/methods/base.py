@@ -12,14 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.algebra import Engine, algebra_of, computed_by
 from fedcof.codings import Float32
-from fedcof.errors import OddSiteWarning, SettingError, StreamingError, SummaryError
+from fedcof.errors import (
+    LocalNoiseWarning,
+    OddSiteWarning,
+    SettingError,
+    StreamingError,
+    SummaryError,
+)
 from fedcof.heads import Head, Provenance
 from fedcof.methods.passes import Pass, SumsPass
 from fedcof.registry import Registry
 from fedcof.screening import screen
 from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
-from fedcof.summaries.base import TRANSFORM, common_origin
+from fedcof.summaries.base import NOISE, TRANSFORM, common_origin
 from fedcof.summaries.class_sums import ClassSums
 from fedcof.summaries.samples import Seed
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
@@ -85,6 +91,8 @@ class Method(ABC, Generic[S]):
     """What the clients send."""
     needs_all: ClassVar[str] = "its solution is no sum over the clients"
     """Why it cannot be solved in bounded memory, unless `streamed` says how."""
+    averages_noise: ClassVar[bool] = False
+    """Whether noise of the clients is, in the head, no more than noise on averages."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -229,8 +237,35 @@ class Method(ABC, Generic[S]):
             samples=sum(part.total for part in parts),
             formula_bytes=sum(part.formula_bytes for part in parts),
             origin=origin,
+            privacy=self.noise_of(origin),
         )
         return replace(head, provenance=provenance, transform=transform_of(origin))
+
+    def noise_of(self, origin: Mapping[str, str]) -> dict[str, Any]:
+        """Return the privacy of a head of summaries that have noise, which their origin says.
+
+        Warns
+        -----
+        LocalNoiseWarning
+            If the head is not made of sums alone, in which the clients' noise averages out.
+        """
+        if NOISE not in origin:
+            return {}
+        name, *numbers = origin[NOISE].split(":")
+        if not self.averages_noise:
+            warnings.warn(
+                f"the summaries have noise of their clients ({origin[NOISE]}), which {self.name} "
+                "takes for part of the data where it estimates or inverts a scatter; fedncm, whose "
+                "class means it leaves on average, or noise on the sum of all clients suits better",
+                LocalNoiseWarning,
+                stacklevel=3,
+            )
+        try:
+            epsilon, delta = map(float, numbers)
+        except ValueError:
+            raise SummaryError(NOISE, "the origin says of its noise what cannot be") from None
+        stated = {"epsilon": epsilon, "delta": delta, "neighbours": "sample", "samples": 1}
+        return {**stated, "mechanism": f"discrete Gaussian at every client ({name})"}
 
     @abstractmethod
     def pool(self, parts: Sequence[S]) -> Any:

@@ -36,6 +36,7 @@ class FedNCM(Method[ClassMeans]):
 
     name: ClassVar[str] = "fedncm"
     summary_type: ClassVar[type[Summary]] = ClassMeans
+    averages_noise: ClassVar[bool] = True
 
     robust: bool = setting(
         False, "Let no minority of the clients move a class far; see fedcof.robust."

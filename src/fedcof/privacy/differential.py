@@ -58,7 +58,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -67,6 +67,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from fedcof.client import Step
 from fedcof.errors import SettingError, SummaryError
 from fedcof.heads import Head
 from fedcof.methods import Method
@@ -85,8 +86,9 @@ _SMALL = 0.1
 _DROPPED_BELOW = 2.0
 """Deviations of the noise on a count: with fewer samples a class is dropped."""
 
-_LARGEST_NOISE = 16.0
-"""Deviations for which the ring has room. More happens once in 1e57 numbers."""
+_LARGEST_NOISE = 256.0
+"""Deviations for which the ring has room: 16 happen once in 1e57 numbers, and with so many more the
+deviation itself is below 2^55, up to which noise is drawn."""
 
 _SELF_ENERGIES = 2.0
 """See `noise_ridge`."""
@@ -555,6 +557,25 @@ def private_sums(method: Method[Any], classes: ArrayLike, dim: int) -> Sums:
     if isinstance(sums, FedCOFSums):
         return GramSums(sums.method, sums.classes, sums.dim)
     return sums
+
+
+def check_noised(steps: Iterable[Step], neighbours: Neighbours = "sample") -> None:
+    """Check that steps of a client leave one sample no more influence than noise is made for.
+
+    Raises
+    ------
+    SettingError
+        With the step that does not. By client nothing is asked of a step that chooses samples: a
+        client's influence is bounded whatever it sums.
+    """
+    for step in steps:
+        if step.chooses_samples and neighbours == "sample":
+            raise SettingError(
+                "steps",
+                f"{step.name} must not stand beside noise by sample: where it leaves out or merges "
+                "classes of few samples, one sample more lets all of a class appear. Leave it out; "
+                "the noise hides small classes as well",
+            )
 
 
 def noised(privacy: CentralPrivacy, vectors: list[Vector]) -> Vector:

@@ -105,6 +105,16 @@ class Ledger:
         """Return what a client has lost as epsilon at a delta, with so much rho more."""
         return epsilon_of(self.spent(client_id, neighbours) + more, delta)
 
+    def check(self, client_id: str, rho: float, budget: Budget) -> None:
+        """Check that a client has so much of its budget left; nothing is written.
+
+        Raises
+        ------
+        BudgetError
+            If it has not.
+        """
+        _check_left(self.spent(client_id, budget.neighbours), rho, budget, client_id)
+
     def spend(self, client_id: str, rho: float, budget: Budget, *, release: str) -> None:
         """Write down a loss, or refuse it; call it before anything is sent.
 
@@ -131,8 +141,7 @@ class Ledger:
             with closing(self._connect()) as database, database:
                 database.execute("BEGIN IMMEDIATE")
                 before = _spent(database, client_id, budget.neighbours)
-                if (before + rho) * _ROUNDING > budget.rho:
-                    raise BudgetError(_CODE, _refusal(before, rho, budget), client_id=client_id)
+                _check_left(before, rho, budget, client_id)
                 database.execute(
                     "INSERT INTO losses (client, neighbours, rho, release) VALUES (?, ?, ?, ?)",
                     (client_id, budget.neighbours, rho, release),
@@ -157,6 +166,11 @@ class Ledger:
 def _spent(database: sqlite3.Connection, client_id: str, neighbours: Neighbours) -> float:
     query = "SELECT rho FROM losses WHERE client = ? AND neighbours = ? ORDER BY number"
     return float(sum(rho for (rho,) in database.execute(query, (client_id, neighbours))))
+
+
+def _check_left(before: float, rho: float, budget: Budget, client_id: str) -> None:
+    if (before + rho) * _ROUNDING > budget.rho:
+        raise BudgetError(_CODE, _refusal(before, rho, budget), client_id=client_id)
 
 
 def _refusal(before: float, rho: float, budget: Budget) -> str:

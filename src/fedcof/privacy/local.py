@@ -13,11 +13,12 @@ import numpy as np
 from fedcof.client import Step
 from fedcof.errors import LocalNoiseWarning, SettingError, SummaryError
 from fedcof.methods import Fed3R, FedNCM
-from fedcof.privacy.differential import CentralPrivacy
+from fedcof.privacy.accountant import rho_of
+from fedcof.privacy.differential import CentralPrivacy, check_noised
 from fedcof.privacy.sums import GramSums, MeanSums, Sums, unpacked
 from fedcof.settings import setting
 from fedcof.summaries import ClassMeans, Gram, Summary
-from fedcof.summaries.base import TRANSFORM
+from fedcof.summaries.base import NOISE, TRANSFORM
 from fedcof.transforms import Chain, Clip, parse
 
 _MOST_SAMPLES = 2**20
@@ -33,8 +34,8 @@ class LocalPrivacy(Step):
     which classes it holds is protected, too. It knows the largest length of a feature by the
     transform, whose last step must be ``clip:RADIUS``.
 
-    A step that leaves out a class with few samples must not stand beside it: one sample more would
-    let all of them appear.
+    It must be the first step, next to the summary, and none may stand beside it that leaves out a
+    class with few samples: one sample more would let all of them appear.
 
     The noise is exact and of a secure generator, never of the seed of a federation.
 
@@ -64,8 +65,25 @@ class LocalPrivacy(Step):
                 "steps", f"local-privacy knows class means and Gram matrices, not {kind.kind}"
             )
 
+    def check_among(self, steps: tuple[Step, ...]) -> None:
+        """Check that the noise is made for what the step gets.
+
+        Raises
+        ------
+        SettingError
+            If another step comes before it, or has a say in which samples are summarized.
+        """
+        if steps[0] is not self:
+            raise SettingError("steps", "local-privacy must be the first: its noise is for a sum")
+        check_noised(steps[1:])
+
+    @property
+    def rho(self) -> float:
+        """What a summary costs its client, in zCDP."""
+        return rho_of(self.epsilon, self.delta)
+
     def __call__(self, summary: Summary, rng: np.random.Generator) -> Summary | None:
-        """Return the summary with noise; None where no class is left.
+        """Return the summary with noise, which its origin says; None where no class is left.
 
         Warns
         -----
@@ -86,7 +104,7 @@ class LocalPrivacy(Step):
             "client_ids": summary.client_ids,
             "classes": privacy.sums.classes[kept],
             "counts": counts,
-            "origin": summary.origin,
+            "origin": {**summary.origin, NOISE: f"{self.name}:{self.epsilon:g}:{self.delta:g}"},
         }
         if isinstance(summary, ClassMeans):
             return ClassMeans(**common, means=totals["sums"][kept] / counts[:, None])

@@ -26,6 +26,10 @@ from fedcof.client import Sender, Sent
 from fedcof.codings import AUTO, CODINGS, parse_codings
 from fedcof.errors import PolicyError, SettingError, SummaryError, reason_of
 from fedcof.methods import METHODS
+from fedcof.privacy.accountant import rho_of
+from fedcof.privacy.differential import Neighbours
+from fedcof.privacy.ledger import Budget, Ledger
+from fedcof.privacy.local import LocalPrivacy
 from fedcof.privacy.site import MinSamples
 from fedcof.settings import check_settings, dashed_keys, setting
 from fedcof.transforms import NO_TRANSFORM, TRANSFORMS, Chain, Transform
@@ -61,8 +65,10 @@ def _as_names(name: str, value: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(value))
 
 
-_OF_NODES = ("policy", "min-samples", "small-classes", "report-withheld", "dry-run")
+_OF_NODES = ("policy", "min-samples", "small-classes", "report-withheld", "dry-run", "ledger")
 """The keys of a node's configuration by which a site protects itself."""
+
+_LEDGER = "privacy.db"
 
 _ALIKE = 0.85
 """How alike a key is to one of these if it was meant to be that one."""
@@ -70,16 +76,30 @@ _ALIKE = 0.85
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a mechanism promises of a client, with all that the client has answered before.
+    """What a mechanism promises of a client.
 
     Parameters
     ----------
     epsilon, delta : float
-        Of differential privacy, composed over all answers of the client.
+        Of differential privacy.
+    neighbours : {"sample", "client"}, default "sample"
     """
 
     epsilon: float
     delta: float
+    neighbours: Neighbours = "sample"
+
+    @property
+    def rho(self) -> float:
+        """What it costs a client by sample, in zCDP.
+
+        To change a sample is to take the client away and to add it anew, so two steps between
+        neighbours by client: four times their loss.
+        """
+        return rho_of(self.epsilon, self.delta) * (4 if self.neighbours == "client" else 1)
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon:g} by {self.neighbours}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +143,9 @@ class Policy:
         None, "Of differential privacy, in all: what has no such guarantee is refused.", above=0
     )
     delta: float | None = setting(None, "The delta of that budget.", minimum=0, maximum=1)
+    ledger: str = setting(
+        "", "File of what clients have lost of it; empty: privacy.db, beside the policy's file."
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -162,7 +185,8 @@ class Policy:
             Whether nobody can read what the client sends, but sums over many clients: under masks,
             where a class that the client lacks is zeros.
         guarantee : Guarantee, optional
-            What a mechanism of differential privacy promises, with all answers before this one.
+            What a mechanism of differential privacy promises of the sum, where there is one; of a
+            client's own summary the steps of the sender say it.
 
         Raises
         ------
@@ -189,7 +213,16 @@ class Policy:
                 "the site's policy hides which classes a client holds, and a summary of its own "
                 "shows them; only sums over clients, where a class that it lacks is zeros, do not",
             )
-        self._check_budget(guarantee)
+        promised = guarantee or local_guarantee(sender)
+        self._check_budget(guarantee if summed else promised)
+        if promised and promised.neighbours == "sample" and self.min_samples > 1:
+            raise PolicyError(
+                "policy-min-samples",
+                "the site's policy withholds small classes, and noise by sample is not made for "
+                "that: one sample more would let all of a class appear. Ask for noise by client, "
+                "or let the site take min-samples out of its policy: the noise hides small classes "
+                "as well",
+            )
 
     def check_training(self, *, backbone: str = "", transform: Transform = NO_TRANSFORM) -> None:
         """Check that a client may train, which sends weights that its samples have moved.
@@ -226,9 +259,51 @@ class Policy:
         if not (guarantee.epsilon <= self.epsilon and guarantee.delta <= self.delta):
             raise PolicyError(
                 "policy-budget",
-                f"{stated} in all; with this answer it would be {guarantee.epsilon:g} and "
+                f"{stated} in all; this answer alone takes {guarantee.epsilon:g} and "
                 f"{guarantee.delta:g}",
             )
+
+    def check_left(self, client_id: str, guarantee: Guarantee | None) -> None:
+        """Check that a client has enough left of its budget; nothing is spent.
+
+        Raises
+        ------
+        BudgetError
+            If it has not.
+        """
+        if guarantee and (budget := self._budget):
+            self._losses.check(client_id, guarantee.rho, budget)
+
+    def spend(self, client_id: str, guarantee: Guarantee | None, *, release: str) -> None:
+        """Write down what a client loses by an answer, right before that leaves.
+
+        Whoever asks again gets other noise, which is another loss.
+
+        Parameters
+        ----------
+        client_id : str
+        guarantee : Guarantee, optional
+            What is promised of the answer; None is possible only where the policy has no budget.
+        release : str
+            For people: what was asked.
+
+        Raises
+        ------
+        BudgetError
+            If it is more than what is left of the budget; nothing is written then.
+        """
+        if guarantee and (budget := self._budget):
+            self._losses.spend(client_id, guarantee.rho, budget, release=release)
+
+    @property
+    def _budget(self) -> Budget | None:
+        if self.epsilon is None or self.delta is None:
+            return None
+        return Budget(self.epsilon, self.delta)
+
+    @property
+    def _losses(self) -> Ledger:
+        return Ledger(Path(self.ledger or _LEDGER))
 
     def _check_name(self, what: str, name: str) -> None:
         allowed = getattr(self, what)
@@ -318,8 +393,15 @@ class Policy:
             training=self.training and other.training,
             own_data_only=self.own_data_only or other.own_data_only,
             report_withheld=self.report_withheld and other.report_withheld,
+            ledger=self.ledger or other.ledger,
             **both,
         )
+
+
+def local_guarantee(sender: Sender) -> Guarantee | None:
+    """Return what the steps of a sender promise of a client's own summary; None if nothing."""
+    first = sender.steps[0] if sender.steps else None
+    return Guarantee(first.epsilon, first.delta) if isinstance(first, LocalPrivacy) else None
 
 
 WITHHELD = "withheld"
@@ -358,7 +440,10 @@ def read_policy(path: str | Path) -> Policy:
     try:
         with Path(path).open("rb") as file:
             content = tomllib.load(file)
-        return policy_of(content)
+        policy = policy_of(content)
+        if policy.epsilon is None:
+            return policy
+        return replace(policy, ledger=str(Path(path).parent / (policy.ledger or _LEDGER)))
     except (OSError, ValueError) as error:
         raise PolicyError(
             UNREADABLE,
@@ -407,7 +492,7 @@ def stated_policy(path: str | Path | None, own: Mapping[str, Any]) -> Policy:
     """
     stated = policy_of(own)
     if path is None:
-        return stated if own else OPEN
+        return stated if own.keys() - {"ledger"} else replace(OPEN, ledger=stated.ledger)
     policy = read_policy(path)
     over: dict[str, Any] = {name.replace("-", "_"): value for name, value in own.items()}
     over["min_samples"] = max(policy.min_samples, stated.min_samples)
@@ -417,9 +502,9 @@ def stated_policy(path: str | Path | None, own: Mapping[str, Any]) -> Policy:
 def policy_of_node(node_config: Mapping[str, Any]) -> Policy:
     """Return the policy that a SuperNode's configuration states.
 
-    ``policy`` names a file; ``min-samples``, ``small-classes`` and ``report-withheld`` go with one
-    or without, see `stated_policy`. A key that looks like one of these and is none is refused: it
-    would not protect.
+    ``policy`` names a file; ``min-samples``, ``small-classes``, ``report-withheld`` and ``ledger``
+    go with one or without, see `stated_policy`. A key that looks like one of these and is none is
+    refused: it would not protect.
 
     Raises
     ------

@@ -22,8 +22,7 @@ from fedcof.scale.batches import numbers_of
 from fedcof.scale.solving import BATCH_BYTES, Aside, Fragment, Read
 from fedcof.summaries import Summary, from_bytes
 from fedcof.summaries.arrow import COUNTED, Layout, Table, import_arrow
-from fedcof.summaries.base import TRANSFORM
-from fedcof.transforms import NO_TRANSFORM
+from fedcof.summaries.base import UNCHANGED
 
 SUMMARY, PARQUET = ".summary", ".parquet"
 """The suffixes of what is read of a folder."""
@@ -384,7 +383,7 @@ def _look_at_parquet(path: Path, stamp: Stamp) -> File:
         path,
         layout.kind,
         _shape_of(layout.lengths, not pa.types.is_integer(labels)),
-        tuple(sorted({TRANSFORM: str(NO_TRANSFORM), **layout.origin}.items())),
+        tuple(sorted({**UNCHANGED, **layout.origin}.items())),
         metadata.num_rows,
         tuple(pieces),
     )

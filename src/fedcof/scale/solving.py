@@ -316,6 +316,7 @@ def solve(
         samples=tally.samples,
         formula_bytes=tally.formula_bytes,
         origin=origin,
+        privacy=method.noise_of(origin),
     )
     whole = replace(head, provenance=provenance, transform=transform_of(origin))
     return Solved(whole, list(set_aside))

@@ -54,6 +54,12 @@ _NAMED_IN_ERROR = 5
 TRANSFORM = "transform"
 """The name in an origin under which the text of the transform stands."""
 
+NOISE = "noise"
+"""The name under which stands what noise a client has added to what it sends."""
+
+UNCHANGED: Mapping[str, str] = {TRANSFORM: str(NO_TRANSFORM), NOISE: "none"}
+"""What an origin says that says nothing of these."""
+
 _MAX_FINGERPRINTS = 8
 _MAX_FINGERPRINT = 200
 """Characters of a fingerprint, and of its name."""
@@ -189,8 +195,8 @@ class Summary(ABC):
 
     @property
     def made_by(self) -> dict[str, str]:
-        """What made the features, as `origin` says it, and how they were transformed."""
-        return {TRANSFORM: str(NO_TRANSFORM), **self.origin}
+        """What made the features, as `origin` says it, their transform and the noise."""
+        return {**UNCHANGED, **self.origin}
 
     @property
     def counts_by_class(self) -> dict[int | str, int]:
@@ -704,7 +710,7 @@ def common_origin(parts: Iterable[MadeFeatures]) -> dict[str, str]:
     """Return what made the features of several summaries.
 
     A summary that does not say what made its features goes with any. One that does not say how they
-    were transformed has features that were not.
+    were transformed has features that were not; so it is with noise.
 
     Raises
     ------
@@ -725,9 +731,7 @@ def common_origin(parts: Iterable[MadeFeatures]) -> dict[str, str]:
                 f"{name}, or solve them apart",
             )
         origin[name] = fingerprint
-    if origin.get(TRANSFORM) == str(NO_TRANSFORM):
-        del origin[TRANSFORM]
-    return origin
+    return {name: made for name, made in origin.items() if UNCHANGED.get(name) != made}
 
 
 def _few(names: Sequence[str]) -> str:

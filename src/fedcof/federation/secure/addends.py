@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fedcof.client import said
-from fedcof.errors import SummaryError
+from fedcof.client import Step, said
+from fedcof.errors import SettingError, SummaryError
 from fedcof.federation.records import Job
 from fedcof.federation.secure.statistic import Statistic
 from fedcof.federation.sources import Clients, extract
 from fedcof.methods import client_rng
+from fedcof.privacy.differential import Neighbours, check_noised
 from fedcof.privacy.secure.ring import Vector
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ def addends(
         If the data is not well-formed, a number is out of range, or a class is not on the list.
     """
     sender = job.sender
+    if statistic.privacy:
+        _check_steps(sender.steps, statistic.privacy.neighbours)
     features, labels, origin = extract(*clients[client_id], job.backbone)
     array, coded, made_by = sender.prepared(
         features, labels, client_id=client_id, origin=origin or job.origin
@@ -58,6 +61,22 @@ def addends(
     return agreed.layout(sender.method).encode(arrays), dim, made_by
 
 
+def _check_steps(steps: Sequence[Step], neighbours: Neighbours) -> None:
+    """Check that noise is made for what the steps leave.
+
+    Raises
+    ------
+    SummaryError
+        If it is not; a server that follows the protocol does not ask for that.
+    """
+    try:
+        check_noised(steps, neighbours)
+    except SettingError as error:
+        raise SummaryError("steps", error.reason) from None
+    if foreign := [step.name for step in steps if not step.chooses_samples]:
+        raise SummaryError("steps", f"{foreign[0]} is not done to what a noised sum is made of")
+
+
 def _check_range(statistic: Statistic, features: Any) -> None:
     """Check that features are within the bounds that all agreed on."""
     longest = float(np.sqrt(np.einsum("nd,nd->n", features, features).max(initial=0.0)))
@@ -67,7 +86,8 @@ def _check_range(statistic: Statistic, features: Any) -> None:
             f"a feature has the norm {longest:.4g}, the run sums those up to "
             f"{statistic.radius:g} (radius); nothing is clipped, so nothing is sent",
         )
-    if len(features) > statistic.samples:
+    by_client = statistic.privacy is not None and statistic.privacy.neighbours == "client"
+    if len(features) > statistic.samples and not by_client:
         raise SummaryError(
             "samples",
             f"{len(features):,} samples, the run sums up to {statistic.samples:,} of a client "

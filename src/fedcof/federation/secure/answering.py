@@ -29,8 +29,6 @@ from fedcof.federation.secure.plan import LEAST
 from fedcof.federation.secure.signing import KnownSites, SiteKey, Unsigned
 from fedcof.federation.secure.statistic import MASK, OPEN, PREPARE, Statistic, agreement
 from fedcof.federation.sources import Clients, Site
-from fedcof.privacy.ledger import Budget, Ledger
-from fedcof.privacy.policy import Guarantee
 from fedcof.privacy.secure.client import Client
 from fedcof.privacy.secure.ring import Vector
 from fedcof.privacy.secure.terms import Terms
@@ -99,7 +97,6 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
     kept: ConfigRecord = context.state.config_records.setdefault(_KEPT, ConfigRecord())
     clients = site.clients
     names = set(clients)  # of a mapping that reads on demand, `in` would read the client's data
-    guarded = replace(job, sender=site.policy.guarded(job.sender))
     done: dict[str, bytes] = {}
     failed: dict[str, str] = {}
     for client_id, message in messages.items():
@@ -107,17 +104,20 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
             if client_id not in names:
                 raise SummaryError("unknown-client", f"{client_id!r} is not here")
             site.policy.check(
-                job.sender, backbone=job.backbone, summed=True, guarantee=_guarantee(statistic)
+                job.sender, backbone=job.backbone, summed=True, guarantee=statistic.guarantee
             )
             site.check_not_dry()
+            guarded = replace(job, sender=site.policy.guarded(job.sender))
             if exchange == PREPARE:
+                site.policy.check_left(client_id, statistic.guarantee)
                 done[client_id] = _prepared(guarded, statistic, clients, client_id)
                 continue
             memory = _recalled(kept, client_id, str(question["sum"]), exchange)
             take_once(memory.token, str(exchange))
             vector = _vector(guarded, statistic, clients, client_id, exchange)
             if exchange == MASK:
-                _spend(job, statistic, site, client_id, context.node_config)
+                release = f"secure sum by {job.sender.method.name}"
+                site.policy.spend(client_id, statistic.guarantee, release=release)
             agreed = agreement(question, statistic, memory.sum_id, question["members"])
             party = Client(
                 client_id=client_id,
@@ -186,31 +186,6 @@ def _keys(agreed: bytes, config: Mapping[str, Any]) -> dict[str, Any]:
         "identity": SiteKey(agreed, Path(str(path))) if path else Unsigned(agreed),
         "directory": KnownSites(agreed, owners, unsigned=not known),
     }
-
-
-def _guarantee(statistic: Statistic) -> Guarantee | None:
-    """Return what the noise of a sum promises, where it has some."""
-    budget = statistic.privacy
-    return Guarantee(budget.epsilon, budget.delta) if budget else None
-
-
-def _spend(
-    job: Job, statistic: Statistic, site: Site, client_id: str, config: Mapping[str, Any]
-) -> None:
-    """Write down what a client loses by a sum, where its site has a budget.
-
-    Raises
-    ------
-    BudgetError
-        If it is more than what is left of the budget, over all sums.
-    """
-    policy = site.policy
-    if statistic.privacy is None or policy.epsilon is None or policy.delta is None:
-        return
-    ledger = Ledger(Path(str(config.get("ledger", "privacy.db"))))
-    budget = Budget(policy.epsilon, policy.delta)
-    rho = statistic.mechanism(job.sender.method).rho
-    ledger.spend(client_id, rho, budget, release=f"secure sum by {job.sender.method.name}")
 
 
 def _demands(statistic: Statistic, config: Mapping[str, Any]) -> Terms:

@@ -25,7 +25,6 @@ from fedcof.federation.serving import (
 )
 from fedcof.federation.watching import Watch
 from fedcof.heads import Head
-from fedcof.transforms import Chain, Clip
 
 
 def serve_securely(
@@ -92,14 +91,8 @@ def check_secure(settings: Settings) -> None:
             "is not told, so every client sums over the same list",
         )
     statistic_of(settings, dim=2).sums(settings.job.sender.method)  # refuses what does not add up
-    secure, transform = settings.secure, settings.job.sender.transform
-    last = transform.steps[-1:] if isinstance(transform, Chain) else (transform,)
-    if secure.epsilon and last != (Clip(secure.radius),):
-        raise SettingError(
-            "transform",
-            f"must end with clip:{secure.radius:g} where epsilon is given, so that no sample is "
-            f"longer than radius; it is {str(transform)!r}",
-        )
+    if settings.secure.epsilon:
+        settings.secure.check_noised(settings.job.sender, plan.max_samples)
     alone = {
         "site_heads": settings.site_heads,
         "min_clients_per_class": settings.min_clients_per_class,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fedcof.errors import AnswerError, CorruptBytesError
 from fedcof.methods import Method
-from fedcof.privacy.differential import CentralPrivacy, private_sums
+from fedcof.privacy.differential import CentralPrivacy, Neighbours, private_sums
+from fedcof.privacy.policy import Guarantee
 from fedcof.privacy.secure.ring import RingLayout
 from fedcof.privacy.sums import Sums, sums_of
 from fedcof.wire import decode, encode
@@ -41,14 +42,16 @@ class Budget:
     Parameters
     ----------
     epsilon, delta : float
-        Of the whole sum, between neighbours by one sample.
+        Of the whole sum.
     honest : int
         So many clients are counted on to add their share of the noise and to keep it to themselves.
+    neighbours : {"sample", "client"}, default "sample"
     """
 
     epsilon: float
     delta: float
     honest: int
+    neighbours: Neighbours = "sample"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class Statistic:
     radius : float
         The largest norm of a feature.
     samples : int
-        The most samples of one client.
+        The most samples of one client; of noise by client, how many it weighs at most.
     clients : int
         The most clients that are summed.
     totals : sequence of mappings
@@ -99,6 +102,13 @@ class Statistic:
         bounds = sums.bounds(self.phase, self.radius, self.samples, self.totals)
         within = {name: bound or 1.0 for name, bound in bounds.items()}  # 0 where all are zeros
         return RingLayout.of(sums.layout(self.phase), within, self.clients, integers=WHOLE)
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What the sum promises of a client; None where it has no noise."""
+        if (noise := self.privacy) is None:
+            return None
+        return Guarantee(noise.epsilon, noise.delta, noise.neighbours)
 
     def mechanism(self, method: Method[Any]) -> CentralPrivacy:
         """Return what noises the sum, a share at every client."""
