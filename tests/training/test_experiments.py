@@ -433,6 +433,30 @@ def test_a_head_of_another_length_is_refused_by_the_command(train, tmp_path):
     assert "length 5" in " ".join(done.output.split())
 
 
+def test_rounds_between_two_measurements_have_no_accuracy(train, tmp_path):
+    done = train("--rounds", "3", "--evaluate-every", "2")
+    assert done.exit_code == 0, done.output
+    rounds = [r for r in load_history(tmp_path / "out" / "history.json") if r.loss is not None]
+    assert [np.isnan(r.accuracy) for r in rounds] == [
+        True,
+        False,
+        False,
+    ]  # the last one is measured
+
+
+def test_features_are_extracted_on_the_device_that_trains(train, monkeypatch):
+    from fedcof import backbones
+
+    devices, get = [], backbones.get
+    monkeypatch.setattr("fedcof.commands.train.check_device", lambda device: None)
+    monkeypatch.setattr(
+        "fedcof.backbones.get",
+        lambda name, device, **rest: devices.append(device) or get(name, **rest),
+    )
+    assert train("--device", "cuda").exit_code == 0
+    assert devices == ["cuda"]
+
+
 def test_there_is_no_gpu_where_there_is_none(train):
     if torch.cuda.is_available():
         pytest.skip("there is one")
