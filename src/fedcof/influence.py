@@ -29,7 +29,7 @@ MOST = 10
 _COMPARED = 5000
 """Means whose labels are compared: of so many, a share is known to 0.7 %."""
 
-_ROWS = 2**20
+_ROWS = 2**18
 """Means that are pooled again in all: of federations that have more, fewer clients are left out."""
 
 _LEAST = 2
@@ -77,7 +77,7 @@ def influences(
         What the clients sent; one that holds several clients is left out as a whole.
     most : int
         Of how many, those with the largest share of samples and scatter. Of federations with more
-        than 100,000 means it is fewer, and one at least.
+        than 26,000 means it is fewer, and one at least.
 
     Raises
     ------
@@ -91,8 +91,9 @@ def influences(
         pooled = method.pool(parts)
         method = method.tuned(pooled)  # once: a choice may take longer than solving
         whole = method.fit(pooled)
+        labelled = _Labelled.of(parts, whole)
         found = [
-            _influence(method, parts, k, whole)
+            _influence(method, parts, k, whole, labelled)
             for k in np.argsort(-_shares(parts), kind="stable")[:most].tolist()
         ]
     return sorted(found, key=lambda one: (-one.shift, one.client_ids))
@@ -130,7 +131,11 @@ def too_influential(
 
 
 def _influence(
-    method: Method[Any], parts: Sequence[Summary], left_out: int, whole: Head
+    method: Method[Any],
+    parts: Sequence[Summary],
+    left_out: int,
+    whole: Head,
+    labelled: _Labelled | None,
 ) -> Influence:
     others = [part for k, part in enumerate(parts) if k != left_out]
     names = parts[left_out].client_ids
@@ -142,7 +147,8 @@ def _influence(
     squares = np.ones(len(whole.classes))
     moved = _directions(whole.slopes[here]) - _directions(without.slopes[there])
     squares[here] = np.square(moved).sum(axis=1)
-    return Influence(names, float(np.sqrt(squares.mean())), _changed(others, whole, without))
+    changed = labelled.changed(left_out, without) if labelled else 0.0
+    return Influence(names, float(np.sqrt(squares.mean())), changed)
 
 
 def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
@@ -150,26 +156,44 @@ def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(weight / np.where(lengths > 0, lengths, 1))
 
 
-def _changed(others: Sequence[Summary], whole: Head, without: Head) -> float:
-    """Return the share of the others' samples whose class mean gets another label.
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """Class means with the labels that the head of all gives them.
 
     Of many means some are taken, evenly spread over the clients.
     """
-    shown = [part for part in others if part.row_means is not None]
-    if not shown:
-        return 0.0
-    starts = np.cumsum([0, *(len(part.counts) for part in shown)])
-    total = int(starts[-1])
-    some = np.unique(np.linspace(0, total - 1, min(total, _COMPARED)).astype(np.int64))
-    places = np.split(some, np.searchsorted(some, starts[1:-1]))
-    taken = [
-        (part.row_means[at - start], part.counts[at - start])  # type: ignore[index]
-        for part, start, at in zip(shown, starts, places, strict=False)
-        if len(at)
-    ]
-    means, counts = (np.concatenate(arrays) for arrays in zip(*taken, strict=True))
-    differ = whole.predict(means) != without.predict(means)
-    return float(counts[differ].sum() / counts.sum())
+
+    means: NDArray[Any]
+    counts: NDArray[np.int64]
+    sites: NDArray[np.int64]
+    labels: NDArray[Any]
+
+    @classmethod
+    def of(cls, parts: Sequence[Summary], whole: Head) -> _Labelled | None:
+        """Label means of the summaries; None where no summary shows any."""
+        shown = [(k, part) for k, part in enumerate(parts) if part.row_means is not None]
+        if not shown:
+            return None
+        starts = np.cumsum([0, *(len(part.counts) for _, part in shown)])
+        total = int(starts[-1])
+        some = np.unique(np.linspace(0, total - 1, min(total, _COMPARED)).astype(np.int64))
+        places = np.split(some, np.searchsorted(some, starts[1:-1]))
+        taken = [
+            (part.row_means[at - start], part.counts[at - start], np.full(len(at), k))  # type: ignore[index]
+            for (k, part), start, at in zip(shown, starts, places, strict=False)
+            if len(at)
+        ]
+        means, counts, sites = (np.concatenate(arrays) for arrays in zip(*taken, strict=True))
+        return cls(means, counts, sites, whole.predict(means))
+
+    def changed(self, left_out: int, without: Head) -> float:
+        """Return the share of the samples of the others that get another label from a head."""
+        others = self.sites != left_out
+        if not others.any():
+            return 0.0
+        differ = self.labels[others] != without.predict(self.means[others])
+        counts = self.counts[others]
+        return float(counts[differ].sum() / counts.sum())
 
 
 def _shares(parts: Sequence[Summary]) -> NDArray[np.float64]:

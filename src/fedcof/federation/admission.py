@@ -6,7 +6,9 @@ clients that may be hostile.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,7 +89,7 @@ class Admission:
                     "shape",
                     f"the axis {axis!r} has length {length}, expected {expected_lengths[axis]}",
                 )
-        rows = int(np.unique(summary.classes, return_counts=True)[1].max())
+        rows = max(Counter(summary.classes.tolist()).values())
         allowed = self.method.rows_per_class
         if rows > allowed:
             raise SummaryError("rows", f"{rows} rows for one class, at most {allowed} are expected")
@@ -108,10 +110,15 @@ class Admission:
     def _check_transform(self, summary: Summary) -> None:
         """Check that the features were transformed as asked, from whatever length they had."""
         text = summary.made_by[TRANSFORM]
-        try:
-            found = parse(text)
-            as_asked = self.transform.bound(found.input_dim(summary.dim)) == found
-        except SettingError:
-            as_asked = False
-        if not as_asked:
+        if not _is_as_asked(text, self.transform, summary.dim):
             raise SummaryError(TRANSFORM, f"has the transform {text}, expected {self.transform}")
+
+
+@lru_cache(maxsize=64)  # it is the same at nearly all clients
+def _is_as_asked(text: str, asked: Transform, dim: int) -> bool:
+    """Return whether a text names a transform, with features of length `dim` after it."""
+    try:
+        found = parse(text)
+        return asked.bound(found.input_dim(dim)) == found
+    except SettingError:
+        return False

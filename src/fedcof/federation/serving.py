@@ -32,7 +32,7 @@ from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
 from fedcof.federation.secure.kept import KeptSums
 from fedcof.federation.secure.plan import SecurePlan
-from fedcof.federation.store import KeptSummaries, SummaryGoneError, SummaryStore
+from fedcof.federation.store import IN_MEMORY, KeptSummaries, SummaryGoneError, SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.files import file_names
 from fedcof.heads import Head
@@ -60,9 +60,6 @@ TEXTS = {
     "test-data": "",
 }
 """Keys of the run configuration whose values are texts, with their defaults."""
-
-IN_MEMORY = 256 << 20
-"""Bytes of summaries that are decoded together; of more, the head is solved as a stream."""
 
 OWN_DEFAULT = "default"
 """Value of a key of a method that stands for the method's own default, where methods differ."""

@@ -5,8 +5,9 @@ is there whole or not at all. It also holds the settings that the summaries depe
 the head was made with, which clients each round asked, and which have withdrawn: what they sent is
 erased from the file, and nothing of theirs is kept again.
 
-The statistics stay in the file: in memory is only what `fedcof.screening.Site` keeps of a summary,
-and `summaries` decodes one after the other.
+In memory is what `fedcof.screening.Site` keeps of every summary. The statistics are there, too,
+while all of them take at most `IN_MEMORY` bytes, so that none is decoded twice; of more, all stay
+in the file, and `summaries` decodes one after the other.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ SCHEMA = 3
 
 _WRITERS = {0: "another program", 1: "fedcof 0.1.0", 2: "fedcof 0.2.0 before its release"}
 """Who wrote the older versions."""
+
+IN_MEMORY = 256 << 20
+"""Bytes of summaries that are decoded together; of more, the head is solved as a stream."""
+
+_OBJECT = 4 << 10
+"""Bytes that a summary takes in memory besides its statistic."""
 
 _READ_AHEAD = 4 << 20
 """Bytes of summaries that are read at once."""
@@ -105,6 +112,8 @@ class SummaryStore:
         self._accept = accept
         self._sites: dict[str, Site] = {}
         self._sizes: dict[str, int] = {}
+        self._decoded: dict[str, Summary] | None = {}
+        self._room = IN_MEMORY
         self._judged: tuple[dict[str, str], dict[str, str]] | None = None
         self.unreadable: dict[str, str] = {}
         try:
@@ -172,11 +181,18 @@ class SummaryStore:
         self._judged = None
         self._sites[client_id] = Site.of(summary)
         self._sizes[client_id] = len(data)
+        if self._decoded is not None:
+            self._decoded[client_id] = summary
+            self._room -= _bytes_decoded(summary)
+            if self._room < 0:
+                self._decoded = None
 
     def forget(self, client_id: str) -> None:
         """Count a summary no more that has gone from the file, by another process."""
         self._judged = None
         del self._sites[client_id], self._sizes[client_id]
+        if self._decoded is not None:
+            del self._decoded[client_id]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -261,7 +277,8 @@ class SummaryStore:
 
     def _kept(self, names: Iterable[str]) -> KeptSummaries:
         sites = {name: self._sites[name] for name in sorted(names)}
-        return KeptSummaries(self._select, sites, dict(self._sizes))
+        decoded = None if self._decoded is None else dict(self._decoded)
+        return KeptSummaries(self._select, sites, dict(self._sizes), decoded)
 
     def sites(self) -> list[Site]:
         """Return what is known of every summary that counts, in the order of the clients' ids."""
@@ -383,7 +400,8 @@ class SummaryStore:
             self._database.executemany(
                 "INSERT OR IGNORE INTO owners VALUES (?, ?)", [(name, key) for name in client_ids]
             )
-        owners = dict(self._select("SELECT client_id, key FROM owners"))
+        query = "SELECT client_id, key FROM owners WHERE client_id BETWEEN ? AND ?"
+        owners = dict(self._select(query, min(client_ids), max(client_ids))) if client_ids else {}
         return {name: owners[name] for name in client_ids}
 
     def rounds(self) -> list[set[str]]:
@@ -404,7 +422,9 @@ class SummaryStore:
 
 
 class KeptSummaries:
-    """Summaries in the file, which are decoded one after the other, as often as it is iterated.
+    """Summaries in the file, as often as it is iterated.
+
+    They are decoded one after the other then, unless all are decoded before.
 
     Parameters
     ----------
@@ -414,6 +434,8 @@ class KeptSummaries:
         What is known of every client's summary, the clients in ascending order.
     sizes : mapping of str to int
         The bytes of them.
+    decoded : mapping of str to Summary, optional
+        All of them, where they are in memory.
 
     Raises
     ------
@@ -426,8 +448,10 @@ class KeptSummaries:
         select: Callable[..., list[tuple[Any, ...]]],
         sites: Mapping[str, Site],
         sizes: Mapping[str, int],
+        decoded: Mapping[str, Summary] | None = None,
     ) -> None:
         self._select, self._sites, self._sizes = select, sites, sizes
+        self._decoded = decoded
 
     def __len__(self) -> int:
         return len(self._sites)
@@ -466,13 +490,15 @@ class KeptSummaries:
             yield some
 
     def _of(self, names: Sequence[str]) -> Iterator[Summary]:
-        """Decode the summaries of some clients, which follow each other."""
-        query = "SELECT client_id, data FROM summaries WHERE client_id BETWEEN ? AND ?"
+        """Yield the summaries of some clients, which follow each other."""
+        column = "data" if self._decoded is None else "NULL"
+        query = f"SELECT client_id, {column} FROM summaries WHERE client_id BETWEEN ? AND ?"
         found = dict(self._select(query, names[0], names[-1]))
         for client_id in names:
             if client_id not in found:
                 raise SummaryGoneError(client_id)
-            yield from_bytes(found.pop(client_id))
+            data = found.pop(client_id)
+            yield from_bytes(data) if self._decoded is None else self._decoded[client_id]
 
 
 @dataclass(frozen=True, eq=False)
@@ -491,6 +517,11 @@ class _KeptFragment:
     def places(self, client_id: str) -> list[str]:
         """Return where a client stands."""
         return ["the run folder" for site in self.sites if client_id in site.client_ids]
+
+
+def _bytes_decoded(summary: Summary) -> int:
+    """Return what a summary takes in memory, which is more than what a coding has packed."""
+    return _OBJECT + sum(getattr(summary, name).nbytes for name in summary.axes)
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
