@@ -82,6 +82,37 @@ def test_head_does_not_depend_on_who_holds_whom_and_who_is_first(
     assert head_bytes(folder) == expected(clients, folder)
 
 
+def test_supernodes_are_asked_in_the_order_of_their_registration(clients, tmp_path):
+    class Registered(GridDouble):
+        def get_nodes(self):
+            for node in super().get_nodes():
+                node.registered_at = f"2026-01-0{8 - node.node_id}T00:00:00+00:00"
+                yield node
+
+    grid = Registered(one_each(clients))
+    run(grid, tmp_path)
+    assert [node_id for node_id, *_ in grid.asked] == [6, 5, 4, 3, 2, 1] * 2
+
+
+def test_looking_at_the_grid_takes_at_most_half_of_the_time(clients, tmp_path):
+    class Slow(GridDouble):
+        slept = 0.0
+        looking = 0.0
+
+        def sleep(self, seconds):
+            self.slept += seconds
+            super().sleep(seconds)
+
+        def pull_messages(self, message_ids):
+            self.time += 3 * len(message_ids)
+            self.looking += 3 * len(message_ids)
+            return super().pull_messages(message_ids)
+
+    grid = Slow(one_each(clients), dict.fromkeys(range(1, 7), lambda message, honest: 20))
+    run(grid, tmp_path, plan=Plan(timeout=600))
+    assert grid.slept >= grid.looking / 2
+
+
 def test_answers_are_cut_where_a_message_would_be_too_large(clients, expected, tmp_path):
     grid = GridDouble({1: clients})
     _, report = run(grid, tmp_path, plan=Plan(timeout=60, max_message=1000))

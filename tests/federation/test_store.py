@@ -6,6 +6,7 @@ import pytest
 from fedcof.errors import RunFolderError
 from fedcof.federation.store import SummaryStore
 from fedcof.methods import METHODS, FedCOF
+from fedcof.summaries import from_bytes
 
 JOB = {"method": "fedcof", "classes": [], "seed": 0}
 
@@ -34,6 +35,41 @@ def test_summaries_come_back_in_the_order_of_their_clients(store):
     for client_id in ("c", "a", "b"):
         assert add(store, client_id)
     assert [kept.client_ids for kept in store.summaries()] == [("a",), ("b",), ("c",)]
+
+
+def test_a_summary_that_fits_into_memory_is_decoded_once(store, monkeypatch):
+    for client_id in ("a", "b"):
+        add(store, client_id)
+    decoded = []
+    monkeypatch.setattr(
+        "fedcof.federation.store.from_bytes", lambda data: decoded.append(data) or from_bytes(data)
+    )
+    for _ in range(2):
+        assert [kept.client_ids for kept in store.summaries()] == [("a",), ("b",)]
+    assert not decoded
+    store.withdraw(["a"])
+    assert [kept.client_ids for kept in store.summaries()] == [("b",)]
+
+
+def test_summaries_that_do_not_fit_into_memory_are_decoded_when_they_are_read(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("fedcof.federation.store.IN_MEMORY", 6000)  # one, and not two
+    with SummaryStore(tmp_path / "summaries.sqlite", JOB) as store:
+        for client_id in ("a", "b"):
+            add(store, client_id)
+        store.drop(["b"])
+        add(store, "c")
+        assert [kept.client_ids for kept in store.summaries()] == [("a",), ("c",)]
+        first, second = (next(iter(store.summaries())) for _ in range(2))
+        assert first is not second
+
+
+def test_of_many_clients_a_key_is_told_those_that_it_names(store):
+    store.bind(["a", "c"], "one")
+    assert store.bind(["b", "d"], "two") == {"b": "two", "d": "two"}
+    assert store.bind(["a", "b"], "two") == {"a": "one", "b": "two"}
+    assert store.bind([], "two") == {}
 
 
 def test_what_was_added_is_there_for_the_next_process(store):

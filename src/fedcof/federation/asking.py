@@ -35,7 +35,7 @@ class Grid(Protocol):
     """The part of Flower's grid that asking uses."""
 
     def online(self) -> Collection[int]:
-        """Return the ids of the SuperNodes that are connected."""
+        """Return the ids of the SuperNodes that are connected, in the order to ask them."""
 
     def key(self, node_id: int) -> str:
         """Return the fingerprint of a SuperNode's public key; empty where it has none."""
@@ -104,13 +104,14 @@ class Asking:
         """The clients that are named in a question whose deadline has not passed."""
 
     def update_online(self) -> list[int]:
-        """Note which SuperNodes are connected; return their ids in ascending order."""
-        online = set(self._grid.online())
+        """Note which SuperNodes are connected; return their ids in the order to ask them."""
+        online = list(self._grid.online())
+        for node in self.nodes.values():
+            node.online = False
         for node_id in online:
-            self.nodes.setdefault(node_id, Node()).last_seen = self._now()
-        for node_id, node in self.nodes.items():
-            node.online = node_id in online
-        return sorted(online)
+            node = self.nodes.setdefault(node_id, Node())
+            node.online, node.last_seen = True, self._now()
+        return online
 
     def is_idle(self, node_id: int) -> bool:
         """Return whether a SuperNode may be asked: it has no open question and is not given up."""

@@ -217,20 +217,32 @@ class FlowerGrid:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
-        self._keys: dict[int, bytes] = {}
+        self._known: dict[int, tuple[str, bytes]] = {}
         self._largest = 0
         self._usual = 0
         self._together = _TOGETHER
 
     def online(self) -> Collection[int]:
-        """Return the ids of the SuperNodes that are connected."""
-        return list(self._grid.get_node_ids())
+        """Return the ids of the SuperNodes that are connected, in the order of registration.
+
+        Flower's simulation goes through them in this order, each time past all questions that are
+        open: in another one, a round of thousands takes as long as the square of their number.
+        """
+        ids = list(self._grid.get_node_ids())
+        return sorted(ids, key=lambda node_id: (self._information(node_id)[0], node_id))
 
     def key(self, node_id: int) -> str:
         """Return the fingerprint of a SuperNode's public key; empty where it has none."""
-        if node_id not in self._keys:
-            self._keys = {node.node_id: node.public_key for node in self._grid.get_nodes()}
-        return fingerprint(self._keys.get(node_id, b""))
+        return fingerprint(self._information(node_id)[1])
+
+    def _information(self, node_id: int) -> tuple[str, bytes]:
+        """Return when a SuperNode was registered, and its public key."""
+        if node_id not in self._known:
+            self._known = {
+                node.node_id: (node.registered_at, node.public_key)
+                for node in self._grid.get_nodes()
+            }
+        return self._known.get(node_id, ("", b""))
 
     def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str | None:
         """Send a question; return its id, None if the SuperLink does not take it."""
