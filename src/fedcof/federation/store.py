@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from numpy.typing import NDArray
+
 from fedcof import __version__
 from fedcof.errors import RunFolderError, SummaryError
 from fedcof.scale import Fragment, Read
@@ -521,7 +523,8 @@ class _KeptFragment:
 
 def _bytes_decoded(summary: Summary) -> int:
     """Return what a summary takes in memory, which is more than what a coding has packed."""
-    return _OBJECT + sum(getattr(summary, name).nbytes for name in summary.axes)
+    arrays: list[NDArray[Any]] = [getattr(summary, name) for name in summary.axes]
+    return _OBJECT + sum(array.nbytes for array in arrays)
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
