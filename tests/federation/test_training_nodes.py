@@ -67,7 +67,10 @@ class Nodes:
         return [node for node in NODES if node not in self.offline]
 
     def get_nodes(self):
-        return [SimpleNamespace(node_id=node, public_key=b"") for node in self.get_node_ids()]
+        return [
+            SimpleNamespace(node_id=node, registered_at="", public_key=b"")
+            for node in self.get_node_ids()
+        ]
 
     def push_messages(self, messages):
         return [self._push(message) for message in messages]
