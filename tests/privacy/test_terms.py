@@ -138,3 +138,9 @@ def test_what_a_lying_server_opens_goes_all_around_the_circle(threshold, holds):
             all_around.append(gaps.max() <= 5)
     assert len(all_around) > 5
     assert all(all_around) == holds
+
+
+def test_fewer_clients_than_the_least_are_not_refused_for_drop_outs() -> None:
+    """It said that two of two clients had to stay, and that two would."""
+    with pytest.raises(SecureError, match="2 clients, and the sum is over 3 at least"):
+        plan(2, Terms())

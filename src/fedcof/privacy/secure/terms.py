@@ -135,7 +135,12 @@ def plan(clients: int, terms: Terms) -> Plan:
     colluders = math.ceil(terms.colluders * clients)
     made = Plan(clients - 1, (clients + colluders) // 2 + 1)
     left = clients - math.floor(terms.dropouts * clients)
-    if clients < terms.least or left < made.threshold:
+    if clients < terms.least:
+        raise SecureError(
+            "too-few",
+            f"{clients} clients, and the sum is over {terms.least} at least: call more clients",
+        )
+    if left < made.threshold:
         raise SecureError(
             "too-few",
             f"{clients} clients of which {colluders} may collude need {made.threshold} to stay, "
