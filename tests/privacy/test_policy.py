@@ -354,3 +354,10 @@ def test_a_ledger_stands_beside_its_policy(written):
     assert read_policy(path).ledger == str(path.parent / "losses.db")
     own = policy_of_node({"policy": str(path), "ledger": "own.db"})
     assert (own.ledger, own.epsilon) == ("own.db", 1.0)
+
+
+def test_an_empty_file_is_no_policy_that_allows_everything(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text("# cut off\n")
+    with pytest.raises(PolicyError, match="no key"):
+        read_policy(path)

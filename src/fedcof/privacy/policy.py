@@ -440,6 +440,8 @@ def read_policy(path: str | Path) -> Policy:
     try:
         with Path(path).open("rb") as file:
             content = tomllib.load(file)
+        if not content:  # as a file is that was cut off, or is not where it is looked for
+            raise ValueError("it has no key; delete it where nothing is to be protected")
         policy = policy_of(content)
         if policy.epsilon is None:
             return policy
