@@ -26,7 +26,8 @@ test: lint
 	$(PYTEST)
 
 soak: $(VENV)/.installed-test
-	FEDCOF_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -n0 -q -s tests/integration/test_soak.py
+	FEDCOF_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -n0 -q -s tests/integration/test_soak.py \
+		tests/integration/test_deployment_secure.py
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html

@@ -327,6 +327,14 @@ def test_a_client_that_cannot_be_summed_is_refused_before_anything_is_masked(
     assert_alike(head, open_head(FedNCM(), {name: TEN[name] for name in TEN if name != "c000"}))
 
 
+def test_a_class_that_is_not_on_the_list_is_named_at_the_site_only(tmp_path, caplog):
+    clients = broken(lambda features, labels: (features, labels + 70))
+    _, report = run(one_each(clients), tmp_path)
+    assert report.refused["c000"] == "classes:SummaryError (at the client)"
+    [told] = [record for record in caplog.records if "'c000'" in record.message]
+    assert "70, 71, 72 is not among the 3 classes" in str(told.exc_info[1])
+
+
 def test_more_samples_than_were_agreed_on_are_refused(tmp_path):
     clients = dict(TEN)
     clients["c000"] = tuple(np.repeat(part, 2, axis=0) for part in clients["c000"])
@@ -589,6 +597,10 @@ def test_what_needs_more_than_sums_is_refused_before_anybody_is_asked(
     with pytest.raises(SettingError, match=words):
         run(grid, tmp_path, method=method, **settings)
     assert grid.asked == []
+
+
+def test_a_secure_run_assumes_of_its_clients_what_its_protocol_does():
+    assert SecurePlan().terms(Plan()) == Terms()
 
 
 def test_two_clients_are_not_summed(tmp_path):

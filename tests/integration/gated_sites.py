@@ -2,7 +2,8 @@
 
 Where a run names a backbone, the clients have images, else features.
 
-A site that is held stops before it summarizes its first client, which is the middle of a round.
+A site that is held stops before it summarizes its first client, which is the middle of a round, or
+in the step of a sum that is named.
 """
 
 import time
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+
+from fedcof.federation.status import read_status
 
 CLIENTS = {"site-1": 3, "site-2": 2, "site-3": 1}
 
@@ -42,9 +45,9 @@ class Gate:
         self._closed = Path(folder) / f"{site}.closed"
         self._waiting = Path(folder) / f"{site}.waiting"
 
-    def close(self):
-        """Hold the site's next answers; those held by now go on."""
-        self._closed.write_text(str(time.time_ns()))
+    def close(self, step=""):
+        """Hold the site's next answers, or those in a step; those held by now go on."""
+        self._closed.write_text(f"{time.time_ns()} {step}")
 
     def open(self):
         self._closed.unlink()
@@ -55,6 +58,10 @@ class Gate:
             return self._closed.read_text()
         except FileNotFoundError:
             return ""
+
+    def step(self):
+        """The step of a sum in which the site is held; empty where it is in any question."""
+        return self.token().partition(" ")[2]
 
     def wait(self, token):
         """Return when the gate is not closed any more as it was with this token."""
@@ -86,4 +93,9 @@ class Gated(Mapping):
 def load_data(context):
     site = context.node_config["site"]
     held = pictures_of if context.run_config["backbone"] else clients_of
-    return Gated(held(site), Gate(context.node_config["gates"], site))
+    gate = Gate(context.node_config["gates"], site)
+    if not (step := gate.step()):
+        return Gated(held(site), gate)
+    if read_status(Path(context.run_config["run-folder"])).message.endswith(f": {step}"):
+        gate.wait(gate.token())
+    return held(site)

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import os
 import sqlite3
 from contextlib import closing
 
@@ -13,12 +14,15 @@ from gated_sites import CLIENTS, clients_of
 from sites_on_loopback import descendants, wait_until
 
 from fedcof import FedCOF, FedNCM, LinearHead
-from fedcof.errors import RunFolderError
 from fedcof.federation.report import CollectionReport
-from fedcof.federation.status import read_status
+from fedcof.federation.secure.rounds import STEPS
+from fedcof.federation.secure.statistic import MASK
 
 pytestmark = pytest.mark.slow
 
+soak = pytest.mark.skipif(
+    "FEDCOF_SOAK_MINUTES" not in os.environ, reason="minutes each: `make soak` kills in every step"
+)
 SECURE = "secure=true classes=3 colluders=0.0 dropouts=0.3 min-clients=3"
 
 
@@ -40,42 +44,43 @@ def assert_head_of(run_folder, method, *sites):
         assert database.execute("SELECT * FROM summaries").fetchall() == []
 
 
-def is_at(run_folder, step):
-    """Return whether a run is at a step of its first sum."""
-    try:
-        return read_status(run_folder).message == f"sum 1, attempt 1: {step}"
-    except RunFolderError:
-        return False
-
-
 def test_the_head_of_sums_is_that_of_what_clients_send(deployment, tmp_path):
     federate(deployment, tmp_path)
     assert_head_of(tmp_path, FedCOF(), *CLIENTS)
 
 
-def test_a_server_and_a_site_that_are_killed_in_the_middle_of_a_sum(deployment, tmp_path):
-    held = deployment.gates["site-3"]
-    federate(deployment, tmp_path, 'method="fedncm"', stream=False)
-    wait_until(lambda: is_at(tmp_path, "shares"))
-    held.close()
-    wait_until(held.is_waited_at)  # in the step after, where numbers are masked
+def kill_server_app(deployment):
     [server_app] = [
         process
         for process in descendants(deployment.superlink)
         if "flwr-serverapp" in " ".join(process.cmdline())
     ]
     server_app.kill()
-    held.open()
-    assert not (tmp_path / "head.safetensors").exists()
-    (tmp_path / "status.json").unlink()  # that of the run that was killed
 
+
+@pytest.mark.parametrize(
+    "exchange",
+    [exchange if exchange == MASK else pytest.param(exchange, marks=soak) for exchange in range(5)],
+)
+def test_a_server_and_a_site_that_are_killed_in_a_step_of_a_sum(exchange, deployment, tmp_path):
+    if deployment.supernodes["site-3"].poll() is not None:
+        deployment.start_site("site-3")
+    step, held = STEPS[exchange], deployment.gates["site-3"]
+    held.close(step)
     federate(deployment, tmp_path, 'method="fedncm"', stream=False)
-    wait_until(lambda: is_at(tmp_path, "shares"))
-    held.close()
+    wait_until(held.is_waited_at)
+    kill_server_app(deployment)
+    assert not (tmp_path / "head.safetensors").exists()
+
+    held.close(step)  # in the run that follows; lets go of the one that was killed
+    federate(deployment, tmp_path, 'method="fedncm"', stream=False)
     wait_until(held.is_waited_at)
     kill(deployment.supernodes["site-3"])
+    held.open()
     wait_until((tmp_path / "head.safetensors").exists)
-    assert_head_of(tmp_path, FedNCM(), "site-1", "site-2")
+    masked = exchange > MASK  # its numbers are in the sum that the others open
+    assert_head_of(tmp_path, FedNCM(), "site-1", "site-2", *["site-3"] * masked)
     report = CollectionReport.load(tmp_path / "report.json")
-    assert report.missing.keys() == clients_of("site-3").keys()
-    assert all(reason.endswith(": it went offline") for reason in report.missing.values())
+    [tried] = report.sums
+    assert tried.dropped == dict.fromkeys(clients_of("site-3"), f"{step}: it went offline")
+    assert report.missing == ({} if masked else tried.dropped)

@@ -32,13 +32,13 @@ class SecurePlan:
         1000.0, "Length of the longest feature; a client with a longer one is refused.", above=0
     )
     colluders: float = setting(
-        0.1,
+        Terms.colluders,
         "Share of the clients that may be in league with the server and still learn no more.",
         minimum=0,
         maximum=0.9,
     )
     dropouts: float = setting(
-        0.1,
+        Terms.dropouts,
         "Share of the clients that may drop out in the middle of a sum without ending it.",
         minimum=0,
         maximum=0.9,
