@@ -32,7 +32,8 @@ from fedcof.federation.secure.serving import serve_securely
 from fedcof.federation.secure.statistic import MASK, OPEN, PREPARE
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import REPORT, STORE, Settings
-from fedcof.federation.status import STATUS, Status
+from fedcof.federation.status import STATUS, Status, read_status
+from fedcof.federation.watching import RunWatch, Watching
 from fedcof.methods import METHODS
 from fedcof.privacy.secure.terms import Terms
 from fedcof.privacy.secure.terms import plan as graph
@@ -60,7 +61,7 @@ def federation(clients, nodes):
     )
 
 
-def run(grid, folder, *, method=None, plan=PATIENT, **settings):
+def run(grid, folder, *, method=None, plan=PATIENT, watch=None, **settings):
     sender = method if isinstance(method, Sender) else Sender(method or FedNCM())
     job = Job(sender, data=f"{load_data.__module__}:load_data")
     secure = {"secure": True, "dropouts": 0.3, **settings.pop("secure", {})}
@@ -75,6 +76,7 @@ def run(grid, folder, *, method=None, plan=PATIENT, **settings):
         ),
         now=lambda: grid.time,
         sleep=grid.sleep,
+        watch=watch,
     )
     return head, report
 
@@ -501,6 +503,18 @@ def test_the_page_of_a_run_says_who_took_part_and_who_dropped_out(tmp_path):
     page = as_run_page(gather_run(tmp_path))
     for words in ("Sums over the clients", "masked numbers", "confirmation: no answer within 60 s"):
         assert words in page
+
+
+def test_the_status_counts_the_clients_of_a_sum(tmp_path):
+    grid = one_each(TEN)
+    silent(grid, [1], MASK)
+    with RunWatch(tmp_path / STATUS, Watching(), print) as watch:
+        run(grid, tmp_path, watch=watch)
+    status = read_status(tmp_path)
+    assert (status.state, status.known, status.asked) == ("incomplete", 10, 10)
+    assert (status.answered, status.waiting) == (9, 0)
+    assert status.missing == {"masked numbers: no answer within 60 s": 1}
+    assert status.wire_bytes > 0
 
 
 def test_nothing_of_one_client_is_kept_or_said(tmp_path, capfd):

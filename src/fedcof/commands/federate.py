@@ -235,13 +235,14 @@ def federate(
 
         assert head.provenance is not None
         accuracy = head.score(dealt.test_features, dealt.test_labels)
+        formula = head.provenance.formula_bytes  # 0 of sums, which do not say who holds what
         shown = {
             "method": method,
             "engine": engine,
             "accuracy": f"{100 * accuracy:.1f} %",
             "clients in the head": f"{head.provenance.clients:,}",
             "rounds": str(rounds),
-            "sent (formula)": f"{head.provenance.formula_bytes / 1e6:.2f} MB",
+            **({"sent (formula)": f"{formula / 1e6:.2f} MB"} if formula else {}),
             "sent in this run": f"{wire_bytes / 1e6:.2f} MB",
             "time": f"{seconds:.1f} s",
         }

@@ -226,12 +226,8 @@ class SumRounds:
     ) -> dict[str, bytes]:
         """Ask the clients for one step; who does not answer has dropped out."""
         tried, step = call.tried, STEPS[exchange]
-        self._watch.show(
-            state="collecting",
-            known=len(call.nodes),
-            waiting=len(messages),
-            message=f"sum {tried.number}, attempt {tried.attempt}: {step}",
-        )
+        counts = {**self._collector.counts(), "waiting": len(messages)}
+        self._watch.show(**counts, message=f"sum {tried.number}, attempt {tried.attempt}: {step}")
         job, statistic = self._settings.job.to_record(), call.statistic.to_record()
         asked = ask_each(
             self._grid,

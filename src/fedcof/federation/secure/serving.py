@@ -65,6 +65,7 @@ def serve_securely(
         finally:
             collector.name_silent()
             report.save(folder / REPORT)
+            watch.show(**collector.counts())
         if not report.sums:
             report.resumed = set(sums[0].clients)
         head = solve_sums(settings, sums)
