@@ -22,6 +22,7 @@ from grid_double import run as open_run
 from fedcof import FedCOF, FedNCM, from_bytes
 from fedcof.client import Sender, parse_steps
 from fedcof.errors import RunFolderError, SettingError, SummaryError, TooFewClientsError
+from fedcof.federation.codes import in_words
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.report import CollectionReport
@@ -503,6 +504,18 @@ def test_the_page_of_a_run_says_who_took_part_and_who_dropped_out(tmp_path):
     page = as_run_page(gather_run(tmp_path))
     for words in ("Sums over the clients", "masked numbers", "confirmation: no answer within 60 s"):
         assert words in page
+
+
+def test_a_client_that_is_gone_when_keys_are_asked_for_has_no_bad_key(tmp_path):
+    grid = one_each(TEN)
+    silent(grid, [1], 0)
+    grid.behave[2] = altered(lambda blob: blob[:-1])
+    run(grid, tmp_path)
+    Status(state="complete").save(tmp_path / STATUS)
+    [told] = [part for part in gather_run(tmp_path).parts if part.anchor == "set-aside"]
+    gone, cut_off = told.rows
+    assert (gone["why"], gone["what to do"]) == ("keys: no answer within 60 s", "")
+    assert cut_off["what to do"] == in_words("bytes")
 
 
 def test_the_status_counts_the_clients_of_a_sum(tmp_path):

@@ -234,10 +234,16 @@ def _largest(counts: Mapping[Any, int], most: int = 4) -> list[tuple[str, int]]:
 def _set_aside(report: CollectionReport) -> list[Row]:
     groups = {"refused": report.refused, "set aside": report.misfit, "missing": report.missing}
     return [
-        {"client": name, "": group, "why": reason, "what to do": in_words(reason)}
+        {"client": name, "": group, "why": reason, "what to do": in_words(_after_step(reason))}
         for group, reasons in groups.items()
         for name, reason in sorted(reasons.items())
     ]
+
+
+def _after_step(reason: str) -> str:
+    """Return why a client is not there without the step of a sum that it did not take."""
+    step, _, why = reason.partition(": ")
+    return why if step in STEPS.values() else reason
 
 
 def _sums(report: CollectionReport) -> list[Row]:
