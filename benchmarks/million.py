@@ -53,7 +53,7 @@ def write(folder: Path, *, clients: int, means: int, classes: int, dim: int, cod
             table = _table(rng, names, means, (centres, noise), coding)
             if writer is None:
                 path = folder / f"part-{first:08}.parquet"
-                writer = parquet.ParquetWriter(path, table.schema, **options_of(table))
+                writer = parquet.ParquetWriter(path, table.schema, **options_of(table.schema))
             writer.write_table(table, row_group_size=len(table))
         if writer is not None:
             writer.close()

@@ -42,7 +42,7 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
     Folders that it needs are made. A link stays one: what it points to is written. Of several parts
     it holds one after the other.
     """
-    with _in_place_of(path) as temporary, temporary.open("xb") as file:
+    with in_place_of(path) as temporary, temporary.open("xb") as file:
         for part in parts:
             file.write(part)
 
@@ -51,7 +51,7 @@ def write_atomically(path: Path, *parts: bytes | memoryview) -> None:
 def written_whole(path: Path) -> Iterator[TextIO]:
     """Write a text file bit by bit, which is there only once the block has ended well."""
     with (
-        _in_place_of(path) as temporary,
+        in_place_of(path) as temporary,
         temporary.open("x", encoding="utf-8", newline="") as file,
     ):
         yield file
@@ -71,7 +71,7 @@ def owner_only() -> Iterator[None]:
 
 
 @contextmanager
-def _in_place_of(path: Path) -> Iterator[Path]:
+def in_place_of(path: Path) -> Iterator[Path]:
     """Yield the path of a file that takes the place of another once the block has ended well."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fedcof import FedCOF, LinearHead
 from fedcof.cli import app
+from fedcof.scale.writing import append
 from fedcof.summaries.arrow import to_arrow
 
 
@@ -132,6 +133,62 @@ def test_a_client_that_has_withdrawn_does_not_count(tmp_path):
         assert done.exit_code == 3, done.output
         assert "client 'b' has withdrawn" in done.output
         assert solved(tmp_path / engine).provenance.clients == 5
+
+
+def test_an_accepted_client_that_is_not_there_is_told(tmp_path):
+    pq.write_table(to_arrow(summaries("abc")), tmp_path / "x.parquet")
+    for engine in ("memory", "stream"):
+        done = run("solve", tmp_path, "--engine", engine, "--accept", "nobody", "--out", tmp_path)
+        assert done.exit_code == 1
+        assert "nobody" in done.output
+        assert "there is no such client" in done.output
+
+
+def test_a_site_that_has_nothing_to_append_adds_no_file(tmp_path):
+    np.savez(tmp_path / "s.npz", features=np.eye(4), labels=np.arange(4) % 2)
+    done = run("summarize", tmp_path / "s.npz", "--append", tmp_path / "d", "--min-samples", 9)
+    assert done.exit_code == 3, done.output
+    assert "d: 0 clients added" in done.output
+    assert list((tmp_path / "d").iterdir()) == []
+
+
+def test_a_parquet_file_is_inspected(tmp_path):
+    pq.write_table(to_arrow(summaries("abc"), "int8"), tmp_path / "x.parquet")
+    done = run("inspect", tmp_path, "--json")
+    assert done.exit_code == 0, done.output
+    (known,) = json.loads(done.stdout)
+    assert (known["clients"], known["samples"], known["rows"]) == (3, 180, 9)
+    assert (known["kind"], known["coding"], known["dim"]) == ("class-means", "int8", 6)
+    assert known["counts"] == {"0": 60, "1": 60, "2": 60}
+    assert "x.parquet" in run("inspect", tmp_path).output
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_a_client_is_taken_out_of_parquet_files_and_the_head_is_that_of_the_others(
+    engine, tmp_path
+):
+    data, never = tmp_path / "data", tmp_path / "never"
+    parts = summaries("abcdef")
+    for folder, left_out in ((data, ""), (never, "bf")):
+        for group in ("abc", "de", "f"):
+            if kept := [p for p in parts if p.client_ids[0] in set(group) - set(left_out)]:
+                append(folder, kept, coding="int8")
+    for client in "bf":
+        done = run("withdraw", client, data)
+        assert done.exit_code == 0, done.output
+    assert len(list(data.glob("*.parquet"))) == 2
+    assert not list(data.glob(".part*"))
+    assert run("solve", data, "--engine", engine, "--out", tmp_path / "1").exit_code == 3
+    assert run("solve", never, "--engine", engine, "--out", tmp_path / "2").exit_code == 0
+    assert solved(tmp_path / "1").to_bytes() == solved(tmp_path / "2").to_bytes()
+    assert all(b"client-b" not in path.read_bytes() for path in data.glob("*.parquet"))
+
+
+def test_a_broken_client_is_erased_as_well(tmp_path):
+    table = to_arrow(summaries("abc"))
+    pq.write_table(table.slice(1), tmp_path / "x.parquet")  # a row of a is lost
+    assert run("withdraw", "a", tmp_path).exit_code == 0
+    assert set(pq.read_table(tmp_path / "x.parquet")["client"].to_pylist()) == {"b", "c"}
 
 
 def test_what_needs_all_summaries_says_so(tmp_path):

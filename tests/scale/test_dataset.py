@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import json
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +15,7 @@ import pyarrow.parquet as pq
 from fedcof import from_bytes
 from fedcof.errors import SummaryError
 from fedcof.methods import METHODS, get_method
-from fedcof.scale import solve
+from fedcof.scale import dataset, solve
 from fedcof.scale.dataset import DataSet
 from fedcof.scale.writing import append
 from fedcof.summaries import merge
@@ -281,3 +283,115 @@ def test_tables_written_elsewhere_are_read(tmp_path):
         head, aside = solved(tmp_path)
         assert aside == []
         close(head, METHOD.solve(sent()))
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("rows apart", lambda t: t.take([*range(1, len(t)), 0])),
+        ("no n", lambda t: column(t, "n", pa.array([None, *t["n"].to_pylist()[1:]], pa.int64()))),
+        ("no class", lambda t: column(t, "class", pa.array([None, *t["class"].to_pylist()[1:]]))),
+        (
+            "no client",
+            lambda t: column(t, "client", pa.array([None, *t["client"].to_pylist()[1:]])),
+        ),
+        ("no name", lambda t: column(t, "client", pa.array(["", *t["client"].to_pylist()[1:]]))),
+    ],
+)
+def test_rows_that_are_wrong_cost_their_client_alone(what, change, tmp_path):
+    table = change(to_arrow(sent()))
+    pq.write_table(table, tmp_path / "x.parquet")  # one row group
+    head, aside = solved(tmp_path)
+    assert head.provenance.clients == 5, what
+    assert any("client 'a'" in text and "row group 0" in text for text in aside)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda known: known["lengths"].pop("dim"),
+        lambda known: known["lengths"].update(dim=float("inf")),
+        lambda known: known["lengths"].update(dim=10**30),
+        lambda known: known["lengths"].update(dim=-1),
+    ],
+)
+def test_lengths_that_no_features_have_are_set_aside(change, tmp_path):
+    write(tmp_path / "good.parquet", sent())
+    table = to_arrow(sent(clients="xyz"))
+    known = json.loads(table.schema.metadata[b"fedcof"])
+    change(known)
+    table = table.replace_schema_metadata({b"fedcof": json.dumps(known)})
+    pq.write_table(table, tmp_path / "bad.parquet")
+    head, (aside,) = solved(tmp_path)
+    assert head.provenance.clients == 6
+    assert "no metadata of fedcof" in aside
+
+
+def test_what_pyarrow_does_not_implement_is_set_aside(tmp_path, monkeypatch):
+    write(tmp_path / "good.parquet", sent())
+    bad = write(tmp_path / "bad.parquet", sent(clients="xyz"))
+    whole = dataset._parquet()
+
+    class Format:
+        def make_fragment(self, path, *arguments, **options):
+            if path == str(bad):
+                raise pa.ArrowNotImplementedError("integers of more than 64 bits")
+            return whole.make_fragment(path, *arguments, **options)
+
+    monkeypatch.setattr(dataset, "_parquet", Format)
+    head, (aside,) = solved(tmp_path)
+    assert head.provenance.clients == 6
+    assert "more than 64 bits" in aside
+
+
+def test_a_label_that_int64_cannot_hold_does_not_wrap_around(tmp_path):
+    write(tmp_path / "good.parquet", sent())
+    table = to_arrow(sent(clients="xyz"))
+    labels = [2**63 + value for value in table["class"].to_pylist()]
+    pq.write_table(column(table, "class", pa.array(labels, pa.uint64())), tmp_path / "bad.parquet")
+    head, aside = solved(tmp_path)
+    assert head.classes.tolist() == [0, 1, 2]
+    assert len(aside) == 1
+
+
+def test_from_arrow_misses_rows_that_are_lost():
+    with pytest.raises(SummaryError, match="are all of its rows there"):
+        from_arrow(to_arrow(sent()).slice(1))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+def test_links_that_lead_nowhere_pipes_and_folders_are_set_aside(tmp_path):
+    path = write(tmp_path / "good.parquet", sent())
+    (tmp_path / "circle.parquet").symlink_to("circle.parquet")
+    (tmp_path / "broken.summary").symlink_to("nowhere")
+    (tmp_path / "again.parquet").symlink_to(path.name)
+    (tmp_path / "folder.summary").mkdir()
+    os.mkfifo(tmp_path / "pipe.summary")
+    head, aside = solved(tmp_path)
+    assert head.provenance.clients == 6
+    assert len(aside) == 4
+
+
+def test_two_who_add_the_same_client_at_once_do_not_both_add_it(tmp_path):
+    def interrupted():
+        yield from sent(clients="ab")
+        append(tmp_path, sent(clients="bc"))
+
+    with pytest.raises(SummaryError, match="client 'b': is in what is added already"):
+        append(tmp_path, interrupted())
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    class Full(pq.ParquetWriter):
+        def write_table(self, *arguments, **options):
+            raise OSError(28, "No space left on device")
+
+        def close(self):
+            super().close()
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "ParquetWriter", Full)
+    with pytest.raises(OSError, match="No space left"):
+        append(tmp_path, sent())
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,6 @@ from fedcof.commands.options import out_folder
 from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
 
 if TYPE_CHECKING:
-    from fedcof.scale.solving import Aside
     from fedcof.summaries import Summary
 
 _MB = 1_000_000
@@ -22,7 +21,8 @@ def collect(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Files that `fedcof summarize` and `collect` wrote, or folders of such files."
+            help="Files that `fedcof summarize` and `collect` wrote, folders of such files, or run "
+            "folders of federations."
         ),
     ],
     *,
@@ -33,14 +33,17 @@ def collect(
 ) -> None:
     """Add summaries to a data set, a Parquet file with a row a mean, that solve streams."""
     from fedcof.commands.withdraw import withdrawn
+    from fedcof.federation import serving
     from fedcof.progress import progress_bar
     from fedcof.scale.dataset import DataSet
+    from fedcof.scale.solving import Aside
     from fedcof.scale.writing import append
 
     with errors_for_people():
-        data = DataSet.open(sources).without_misfits()
-        set_aside: list[Aside] = list(data.set_aside)
-        if not data.files:
+        runs = [source for source in sources if (source / serving.STORE).exists()]
+        data = DataSet.open(source for source in sources if source not in runs).without_misfits()
+        set_aside = list(data.set_aside)
+        if not data.files and not runs:
             raise ValueError("no file holds a summary, so nothing is added")
         with progress_bar("Collecting", -(-data.size // _MB), unit="MB") as advance:
 
@@ -52,8 +55,13 @@ def collect(
                         read = piece.read(counts_alone=False, left_out=gone)
                         set_aside.extend(read.set_aside)
                         yield from read.parts
-                        advance((done + piece.size) // _MB - done // _MB)
+                        advance(-(-(done + piece.size) // _MB) - -(-done // _MB))
                         done += piece.size
+                for folder in runs:
+                    with serving.opened(serving.Settings.kept(folder)) as store:
+                        for name, reason in store.misfits().items():
+                            set_aside.append(Aside(str(folder), reason, name))
+                        yield from store.summaries()
 
             path = append(out, summaries(), coding=coding)
         for aside in set_aside:

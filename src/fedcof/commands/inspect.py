@@ -15,20 +15,20 @@ from fedcof.errors import FedCOFError, reason_of
 def inspect(
     sources: Annotated[
         list[Path],
-        typer.Argument(help="Files of summaries or heads, or folders of summaries."),
+        typer.Argument(help="Files of summaries or heads, Parquet files, or folders of summaries."),
     ],
     *,
     as_json: Json = False,
 ) -> None:
     """Show what files hold: kind, coding, client, classes, counts, scale, backbone."""
-    from fedcof.commands.solve import summary_files
+    from fedcof.scale.dataset import paths_of
 
     with errors_for_people():
         found, broken = [], []
-        for path in summary_files(sources):
+        for path in paths_of(sources):
             try:
                 found.append({"file": path, **contents(path)})
-            except (FedCOFError, OSError) as error:
+            except (FedCOFError, OSError, ValueError, ImportError) as error:
                 text = reason_of(error).removeprefix(f"{path}: ")
                 broken.append({"file": path, "error": text})
         rows = [_shown(known) for known in found]
@@ -42,7 +42,7 @@ def inspect(
 
 
 def contents(path: Path) -> dict[str, Any]:
-    """Return what the file of a summary or a head holds, as JSON has it.
+    """Return what the file of summaries or a head holds, as JSON has it.
 
     Raises
     ------
@@ -51,9 +51,12 @@ def contents(path: Path) -> dict[str, Any]:
     """
     from fedcof.codings import Float32
     from fedcof.heads import Head
+    from fedcof.scale.dataset import is_parquet
     from fedcof.summaries import load
     from fedcof.wire import decode
 
+    if is_parquet(path):
+        return _contents_of_table(path)
     arrays, metadata = decode(path.read_bytes())
     if str(metadata.get("kind", "")).startswith("head"):
         head = Head.load(path)
@@ -84,6 +87,36 @@ def contents(path: Path) -> dict[str, Any]:
         "dim": summary.dim,
         "scale": summary.scale,
         "origin": summary.origin,
+    }
+
+
+def _contents_of_table(path: Path) -> dict[str, Any]:
+    """Return what a Parquet file holds, a row group at a time; the clients as a number."""
+    from collections import Counter
+
+    from fedcof.scale.dataset import look_at
+
+    file = look_at(path)
+    clients, broken, counts = 0, list[str](), Counter[Any]()
+    for piece in file.pieces:
+        read = piece.read(counts_alone=True, left_out=frozenset())
+        broken += [f"row group {piece.index}: {aside.reason}" for aside in read.set_aside]
+        for part in read.parts:
+            clients += len(part.client_ids)
+            for label, count in zip(part.classes.tolist(), part.counts.tolist(), strict=True):
+                counts[label] += count
+    return {
+        "kind": file.kind,
+        "coding": file.pieces[0].layout.coding,
+        "clients": clients,
+        "samples": counts.total(),
+        "classes": sorted(counts),
+        "counts": dict(sorted(counts.items())),
+        "rows": file.rows,
+        "row_groups": len(file.pieces),
+        "dim": file.pieces[0].layout.lengths["dim"],
+        "origin": dict(file.pieces[0].layout.origin),
+        "set_aside": broken,
     }
 
 

@@ -119,6 +119,8 @@ def solve(
         chosen = method_with(method, hyperparameters)
         products: Literal["cpu", "cuda"] = "cuda" if engine == "cuda" else "cpu"
         algebra_of(products)  # one that is not there is told before anything is read
+        if engine == "ray":
+            sources = [source.absolute() for source in sources]  # workers may be elsewhere
         data = DataSet.open(sources, chosen.summary_type)
         if address and engine != "ray":
             raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
@@ -214,30 +216,6 @@ def _show(arrived: Arrived, head: Head, path: Path, *, as_json: bool) -> None:
         f"{len(arrived.set_aside):,} set aside",
         as_json=as_json,
     )
-
-
-def summary_files(sources: Sequence[Path]) -> list[Path]:
-    """Return the files that are named, and the summaries in the folders that are named.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file, or no summary in a folder.
-    """
-    from fedcof.commands.summarize import SUFFIX
-
-    found: dict[Path, Path] = {}
-    for source in sources:
-        if not source.exists():
-            raise FileNotFoundError(f"there is no file or folder {source}")
-        paths = sorted(source.glob(f"*{SUFFIX}")) if source.is_dir() else [source]
-        if not paths:
-            raise FileNotFoundError(
-                f"no file in the folder {source} ends in {SUFFIX}; `fedcof summarize` writes them"
-            )
-        for path in paths:
-            found.setdefault(path.resolve(), path)
-    return list(found.values())
 
 
 def _row(place: str, summary: Summary) -> dict[str, Any]:

@@ -71,10 +71,19 @@ def solve_streamed(
 
         def advance(size: int) -> None:
             nonlocal done
-            bar((done + size) // _MB - done // _MB)
+            passes = -(-(done + size) // data.size)  # how many there are is known in the end
+            steps = -(-(done + size) // _MB) - -(-done // _MB)
+            bar(steps, f"Solving, pass {passes}", total=-(-passes * data.size // _MB))
             done += size
 
-        solved = solve(method, fragments, left_out=left_out, engine=engine, advance=advance)
+        solved = solve(
+            method,
+            fragments,
+            left_out=left_out,
+            accepted=accepted,
+            engine=engine,
+            advance=advance,
+        )
     aside = [Aside(str(folder), f"client {n!r} has withdrawn", n) for n, folder in gone.items()]
     set_aside = [*data.set_aside, *aside, *screening.refused, *solved.set_aside]
     if strict and set_aside:

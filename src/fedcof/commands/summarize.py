@@ -153,7 +153,7 @@ def summarize(
             )
         if append is not None and not dry_run:
             coding = Float32.name if sender.coding == AUTO else sender.coding
-            say(f"{add_to(append, added, coding=coding)}: {len(added):,} clients added")
+            say(f"{add_to(append, added, coding=coding) or append}: {len(added):,} clients added")
         if left_out:
             raise typer.Exit(EXIT_LEFT_OUT)
 

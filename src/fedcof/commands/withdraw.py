@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedcof.commands.shared import errors_for_people, say
-from fedcof.errors import SummaryError, first_of
+from fedcof.errors import SummaryError, first_of, reason_of
 
 if TYPE_CHECKING:
     from fedcof.summaries import Summary
-
-if TYPE_CHECKING:
-    pass
 
 WITHDRAWN = "withdrawn.json"
 """The clients that have withdrawn, in the folder of their summaries."""
@@ -138,17 +135,24 @@ def _changed(folder: Path) -> Iterator[set[str]]:
 
 def _withdraw_from_files(sources: Sequence[Path], client: str) -> None:
     """Delete the files of a client, and take it out of those that it shares with others."""
-    from fedcof.commands.solve import summary_files
+    from fedcof.scale.dataset import DAMAGED, is_parquet, paths_of
+    from fedcof.scale.writing import erase, names_in
     from fedcof.summaries import load
     from fedcof.summaries import withdraw as without
 
-    paths, known = summary_files(sources), set[str]()
+    paths, known = paths_of(sources), set[str]()
     left: dict[Path, Summary | None] = {}
+    tables: list[Path] = []
     for path in paths:
         try:
+            if is_parquet(path):
+                names = names_in(path)
+                known |= names
+                tables += [path] if client in names else []
+                continue
             summary = load(path)
-        except (SummaryError, OSError) as error:
-            say(f"not looked into: {error}")
+        except DAMAGED as error:
+            say(f"not looked into: {_named(path, error)}")
             continue
         known.update(summary.client_ids)
         if client in summary.client_ids:
@@ -166,11 +170,22 @@ def _withdraw_from_files(sources: Sequence[Path], client: str) -> None:
     for path, others in left.items():
         if others is None:
             path.unlink()
-            say(f"{path}: deleted")
         else:
             others.save(path)
-            say(f"{path}: {client} is taken out; {len(others.client_ids):,} clients are left")
+        _say_left(path, client, 0 if others is None else len(others.client_ids))
+    for path in tables:
+        _say_left(path, client, erase(path, client))
     say(f"{client} has withdrawn. Solve again: a head that was made before still knows it")
+
+
+def _say_left(path: Path, client: str, left: int) -> None:
+    taken = f"{client} is taken out; {left:,} clients are left" if left else "deleted"
+    say(f"{path}: {taken}")
+
+
+def _named(path: Path, error: Exception) -> str:
+    reason = reason_of(error)
+    return reason if str(path) in reason else f"{path}: {reason}"
 
 
 def _readmit_to_files(sources: Sequence[Path], client: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import filecmp
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ SUMMARY, PARQUET = ".summary", ".parquet"
 
 _ENDS = 1 << 16
 """Bytes of both ends of a file by which copies are told."""
+
+DAMAGED = (SummaryError, OSError, ValueError, NotImplementedError)
+"""What reading a file raises that is damaged, or is none of ours; the last is pyarrow's."""
 
 _ROW = 64
 """Bytes that a row takes beside its statistic."""
@@ -91,14 +95,14 @@ class RowGroup:
                 whole = self._table([*COUNTED, *self.layout.summary_type.axes], left_out)
                 if not whole.broken():
                     return Read(whole.summaries() if len(whole) else [])
-            except (SummaryError, OSError, ValueError):
+            except DAMAGED:
                 pass  # what it is, is found below
         try:
             counted = self._table(COUNTED, left_out)
             broken = counted.broken()
-        except (SummaryError, OSError, ValueError) as error:
+        except DAMAGED as error:
             return Read([], [Aside(self.place, reason_of(error))])
-        aside = [Aside(self.place, str(error), error.client_id) for error in broken.values()]
+        aside = [Aside(self.place, str(error), name) for name, error in broken.items()]
         counted = counted.without(broken)
         if counts_alone:
             return Read([counted.rows()] if len(counted) else [], aside)
@@ -106,7 +110,7 @@ class RowGroup:
         try:
             gone = left_out | {one.client_id for one in aside}
             whole = self._table([*COUNTED, *self.layout.summary_type.axes], gone)
-        except (OSError, ValueError) as error:  # the bytes of the statistic are damaged
+        except DAMAGED as error:  # the bytes of the statistic are damaged
             aside += [Aside(self.place, reason_of(error), name) for name in counted.client_ids]
             return Read([], aside)
         for name, found in whole.each():
@@ -272,7 +276,7 @@ class DataSet:
                 advance(1)
             try:
                 file = look_at(path)
-            except (SummaryError, OSError, ValueError) as error:
+            except DAMAGED as error:
                 set_aside.append(Aside(str(path), reason_of(error).removeprefix(f"{path}: ")))
                 continue
             if kind is not None and file.kind != kind.kind:
@@ -310,7 +314,7 @@ def paths_of(sources: Iterable[Path]) -> list[Path]:
     FileNotFoundError
         If there is no such file, or no summary in a folder.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for source in sources:
         if not source.exists():
             raise FileNotFoundError(f"there is no file or folder {source}")
@@ -321,7 +325,7 @@ def paths_of(sources: Iterable[Path]) -> list[Path]:
                 "summarize` writes them"
             )
         for path in paths:
-            found.setdefault(path.resolve(), path)
+            found.setdefault(os.path.realpath(path), path)
     return list(found.values())
 
 
@@ -340,9 +344,9 @@ def look_at(path: Path) -> File:
         If it holds no summaries, or is damaged.
     """
     stamp = Stamp.of(path)
-    with path.open("rb") as file:
-        magic = file.read(4)
-    if magic == b"PAR1" or path.suffix == PARQUET:
+    if not path.is_file():  # a pipe would wait for a writer, and can be read once alone
+        raise SummaryError("file", "it is no file")
+    if is_parquet(path):
         return _look_at_parquet(path, stamp)
     summary = from_bytes(path.read_bytes())
     size = 4 * numbers_of(summary) + _ROW * len(summary.classes)
@@ -354,6 +358,12 @@ def look_at(path: Path) -> File:
         len(summary.classes),
         (SummaryFile(path, size, stamp),),
     )
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is a Parquet file, by its beginning or its name."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1" or path.suffix == PARQUET
 
 
 def _look_at_parquet(path: Path, stamp: Stamp) -> File:

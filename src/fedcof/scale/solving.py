@@ -10,7 +10,7 @@ to the last bit whatever the engine and the number of its workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -271,6 +271,7 @@ def solve(
     fragments: Iterable[Fragment],
     *,
     left_out: Iterable[str] = (),
+    accepted: Collection[str] = (),
     engine: Engine = in_process,
     advance: Callable[[int], object] | None = None,
 ) -> Solved:
@@ -287,6 +288,8 @@ def solve(
         more where a client is found to be set aside.
     left_out : iterable of str, default ()
         Clients that do not count.
+    accepted : collection of str, default ()
+        Clients that must be there.
     engine : Engine, default in_process
     advance : callable, optional
         Called with the size of every fragment that is done.
@@ -296,9 +299,10 @@ def solve(
     StreamingError
         If the method needs all summaries in memory.
     SummaryError
-        If no summary is left, two do not fit together, or a client appears twice.
+        If no summary is left, two do not fit together, a client appears twice, or one that is
+        accepted is not there.
     """
-    run = _Run(method, fragments, engine, advance)
+    run = _Run(method, fragments, frozenset(accepted), engine, advance)
     gone, set_aside = frozenset(left_out), dict[Aside, None]()
     while True:
         found = run.through(method.streamed(), gone)
@@ -348,6 +352,7 @@ class _Run:
 
     method: Method[Any]
     fragments: Iterable[Fragment]
+    accepted: frozenset[str]
     engine: Engine
     advance: Callable[[int], object] | None
 
@@ -358,8 +363,10 @@ class _Run:
         while True:
             total = self._total(step, left_out, set_aside, names)
             if names is not None:
+                early = _clients_of(set_aside)
+                _check_there(self.accepted - early - left_out, names)
                 _check_once(names, self.fragments)
-                early, names = _clients_of(set_aside), None
+                names = None
             finished = step.finish(total.value)
             if not isinstance(finished, Pass):
                 late = _clients_of(set_aside) - early - left_out
@@ -402,6 +409,13 @@ def _both(step: Pass[Any], first: Result, second: Result) -> Result:
     assert second.tally is not None
     value = step.add(first.value, second.value)
     return replace(first, value=value, tally=first.tally + second.tally)
+
+
+def _check_there(accepted: Collection[str], names: Sequence[tuple[str, ...]]) -> None:
+    if missing := sorted(set(accepted).difference(*names)):
+        raise SummaryError(
+            "unknown-client", "is accepted, but there is no such client", client_id=missing[0]
+        )
 
 
 def _check_once(names: Sequence[tuple[str, ...]], fragments: Iterable[Fragment]) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fedcof.codings import Float32
 from fedcof.errors import SummaryError
+from fedcof.files import in_place_of
 from fedcof.scale.batches import numbers_of
-from fedcof.scale.dataset import PARQUET, DataSet
+from fedcof.scale.dataset import PARQUET, DataSet, look_at, paths_of
 from fedcof.summaries import Summary
 from fedcof.summaries.arrow import import_arrow, to_arrow
 
@@ -60,20 +62,22 @@ def append(
         raise SummaryError(
             "file", f"{folder} is a file: what is added is a file of its own, so give a folder"
         )
-    known = clients_in(folder) if folder.exists() else {}
     folder.mkdir(parents=True, exist_ok=True)
+    before = _files(folder)
+    known = clients_in(before)
     temporary = folder / f".part-{secrets.token_hex(8)}"
-    digest, writer = hashlib.sha256(), None
+    digest, writer, added = hashlib.sha256(), None, dict[str, str]()
     try:
         for batch in _batches(summaries):
             table = to_arrow(batch, coding)
             names = table.column("client").unique().to_pylist()
             for name in names:
                 _check_new(name, known)
-                known[name] = "what is added"
+                _check_new(name, added)
+                added[name] = "what is added"
                 digest.update(name.encode(errors="surrogatepass") + b"\0")
             if writer is None:
-                writer = parquet.ParquetWriter(temporary, table.schema, **options_of(table))
+                writer = parquet.ParquetWriter(temporary, table.schema, **options_of(table.schema))
             elif not table.schema.equals(writer.schema, check_metadata=True):
                 raise SummaryError(
                     "schema",
@@ -87,12 +91,16 @@ def append(
         if writer is None:
             return None
         writer.close()
+        writer = None
+        for name in clients_in(_files(folder) - before):  # somebody else was writing meanwhile
+            _check_new(name, added)
         path = folder / f"part-{digest.hexdigest()[:16]}{PARQUET}"
         temporary.replace(path)
         return path
     finally:
-        if writer is not None:
-            writer.close()
+        with suppress(OSError):  # the disk may be full, which was said
+            if writer is not None:
+                writer.close()
         temporary.unlink(missing_ok=True)
 
 
@@ -106,29 +114,90 @@ def _check_new(name: str, known: Mapping[str, str]) -> None:
         )
 
 
-def options_of(table: Any) -> dict[str, Any]:
+def options_of(schema: Any) -> dict[str, Any]:
     """Return how a table is written: names and classes short, statistics as they are.
 
     Their bytes do not compress, and a dictionary or the least and largest of them tell nothing.
     """
     short = ["client", "class", "count", "n"]
-    compression = {name: "zstd" if name in short else "none" for name in table.column_names}
+    compression = {name: "zstd" if name in short else "none" for name in schema.names}
     return {"compression": compression, "use_dictionary": short, "write_statistics": ["class"]}
 
 
-def clients_in(folder: Path) -> dict[str, str]:
-    """Return the clients of a data set, each with where it stands."""
+def _files(folder: Path) -> set[Path]:
     try:
-        found = DataSet.open([folder])
+        return set(paths_of([folder]))
     except FileNotFoundError:
-        return {}
+        return set()
+
+
+def clients_in(paths: Iterable[Path]) -> dict[str, str]:
+    """Return the clients of some files, each with where it stands."""
     return {
         name: piece.place
-        for file in found.files
+        for file in DataSet.open(sorted(paths)).files
         for piece in file.pieces
         for part in piece.read(counts_alone=True, left_out=frozenset()).parts
         for name in part.client_ids
     }
+
+
+def erase(path: Path, client_id: str) -> int:
+    """Take the rows of a client out of a Parquet file, which is there whole before and after.
+
+    The other rows stay as they are, in their row groups.
+
+    Returns
+    -------
+    int
+        How many clients are left. Without one, the file is deleted.
+
+    Raises
+    ------
+    SummaryError, OSError, ValueError
+        If the file cannot be read.
+    """
+    pa = import_arrow()
+    from pyarrow import compute, parquet
+
+    left: set[str] = set()
+    with (
+        parquet.ParquetFile(path) as file,
+        in_place_of(path) as temporary,
+        parquet.ParquetWriter(
+            temporary, file.schema_arrow, **options_of(file.schema_arrow)
+        ) as writer,
+    ):
+        for index in range(file.num_row_groups):
+            table = file.read_row_group(index, use_threads=False)
+            names = table.column("client").cast(pa.string())
+            others = table.filter(compute.fill_null(compute.not_equal(names, client_id), True))
+            left.update(filter(None, others.column("client").unique().to_pylist()))
+            if len(others):
+                writer.write_table(others, row_group_size=len(others))
+    if not left:
+        path.unlink()
+    return len(left)
+
+
+def names_in(path: Path) -> set[str]:
+    """Return whoever has rows in a Parquet file, whether they are whole or not.
+
+    Raises
+    ------
+    SummaryError, OSError, ValueError
+        If the file cannot be read, or is no table of summaries.
+    """
+    import_arrow()
+    from pyarrow import parquet
+
+    look_at(path)
+    names: set[str] = set()
+    with parquet.ParquetFile(path) as file:
+        for index in range(file.num_row_groups):
+            table = file.read_row_group(index, columns=["client"], use_threads=False)
+            names.update(filter(None, table.column("client").unique().to_pylist()))
+    return names
 
 
 def _batches(summaries: Iterable[Summary]) -> Iterator[list[Summary]]:

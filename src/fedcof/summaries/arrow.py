@@ -19,7 +19,6 @@ itself: the centre that some codings send beside the rows of a client is not kep
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,6 +50,8 @@ KEY = b"fedcof"
 
 COUNTED = ("client", "class", "count", "n")
 """The columns that every table has."""
+
+_LONGEST_AXIS = 2**31 - 1
 
 
 def import_arrow() -> Any:
@@ -125,11 +126,15 @@ class Layout:
                 {str(name): int(length) for name, length in known["lengths"].items()},
             )
             version = known["schema"]
-        except (KeyError, TypeError, ValueError, AttributeError):
+            if "dim" not in layout.lengths or not all(
+                0 < length <= _LONGEST_AXIS for length in layout.lengths.values()
+            ):
+                raise ValueError(layout.lengths)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise SummaryError(
                 "schema",
-                "it is no table of summaries: its schema has no metadata of fedcof; `fedcof "
-                "collect` and `fedcof summarize --append` write such tables",
+                "it is no table of summaries: its schema has no metadata of fedcof, or none that is "
+                "whole; `fedcof collect` and `fedcof summarize --append` write such tables",
             ) from None
         if version != SCHEMA:
             raise SummaryError("schema", f"its summaries have schema {version}, read is {SCHEMA}")
@@ -256,6 +261,8 @@ def from_arrow(table: pyarrow.Table) -> list[Summary]:
     import_arrow()
     layout = Layout.of_schema(table.schema)
     rows = Table(layout, table)
+    for error in rows.broken().values():
+        raise error
     return [own for part in rows.summaries() for own in part.apart()]
 
 
@@ -273,8 +280,12 @@ class Table:
     Raises
     ------
     SummaryError
-        If the rows of a client do not stand together or some are missing, a client has no name, or
-        a column is of another type than `to_arrow` gives it.
+        If a column is of another type than `to_arrow` gives it.
+
+    Notes
+    -----
+    Clients whose rows do not stand together or lack a value, and rows without a client, are not
+    among the rows; `broken` has them.
     """
 
     def __init__(
@@ -282,30 +293,26 @@ class Table:
     ) -> None:
         self.layout = layout
         table = table.combine_chunks()
-        names = _column(table, "client")
+        names = _column(table, "client", nulls=True)
         import pyarrow as pa
 
         if pa.types.is_dictionary(names.type):
             names = names.cast(names.type.value_type)
         if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
             raise SummaryError("schema", f"the column 'client' is {names.type}, expected texts")
-        coded = names.dictionary_encode()
+        coded = names.fill_null("").dictionary_encode()
         known: list[str] = coded.dictionary.to_pylist()
         index = coded.indices.to_numpy()
-        if gone := [place for place, name in enumerate(known) if name in left_out]:
+        faults = {known[k]: error for k, error in _faults(table, known, index).items()}
+        self._faults = {name: faults[name] for name in sorted(faults.keys() - left_out)}
+        away = left_out | faults.keys()
+        if gone := [place for place, name in enumerate(known) if name in away]:
             kept = ~np.isin(index, gone)
             table, index = table.filter(pa.array(kept)), index[kept]
             table = table.combine_chunks()
         self._table = table
-        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        starts = _starts(index)
         self.client_ids = tuple(known[place] for place in index[starts].tolist())
-        if "" in self.client_ids:
-            raise SummaryError("client-ids", "a row whose client has no name")
-        if len(set(self.client_ids)) < len(starts):
-            twice = Counter(self.client_ids).most_common(1)[0][0]
-            raise SummaryError(
-                "duplicate-client", "its rows do not stand one after the other", client_id=twice
-            )
         self._starts = np.append(starts, len(index))
         self.rows_per_client = np.diff(self._starts)
         self.counts = _integers(table, "count")
@@ -314,9 +321,12 @@ class Table:
     def __len__(self) -> int:
         return len(self.client_ids)
 
-    def broken(self) -> dict[int, SummaryError]:
-        """Return the clients, by their place, of whom rows are missing or counts are none."""
-        found: dict[int, SummaryError] = {}
+    def broken(self) -> dict[str, SummaryError]:
+        """Return the clients whose rows are missing, apart or without a value, or count nothing.
+
+        Rows without a client stand under the empty name.
+        """
+        found = dict(self._faults)
         n, starts = _integers(self._table, "n"), self._starts[:-1]
         if not len(starts):
             return found
@@ -324,11 +334,12 @@ class Table:
         sums = np.add.reduceat(self.counts.astype(np.float64), starts)
         wrong |= sums != n[starts]
         for place in np.flatnonzero(wrong).tolist():
-            found[place] = SummaryError(
+            name = self.client_ids[place]
+            found[name] = SummaryError(
                 "shape",
                 f"has {int(sums[place]):,} samples in its {self.rows_per_client[place]} rows, but "
                 f"n says {int(n[starts[place]]):,}; are all of its rows there?",
-                client_id=self.client_ids[place],
+                client_id=name,
             )
         try:
             as_counts(self.counts)
@@ -338,16 +349,16 @@ class Table:
                     as_counts(self.counts[rows])
                 except SummaryError as error:
                     name = self.client_ids[place]
-                    found[place] = SummaryError(error.code, error.message, client_id=name)
+                    found[name] = SummaryError(error.code, error.message, client_id=name)
         return found
 
     def rows(self) -> RowsOfClients:
         """Return whose rows these are, without the statistic."""
         return RowsOfClients(self.client_ids, self.rows_per_client, self.classes, self.counts)
 
-    def without(self, places: Iterable[int]) -> Table:
-        """Return the rows of the clients that are not at some places."""
-        gone = frozenset(self.client_ids[place] for place in places)
+    def without(self, client_ids: Iterable[str]) -> Table:
+        """Return the rows of the other clients."""
+        gone = frozenset(client_ids)
         return Table(self.layout, self._table, gone) if gone else self
 
     def summaries(self) -> list[Summary]:
@@ -424,7 +435,7 @@ class Table:
                 lengths = set(np.unique(pa.compute.binary_length(column).to_numpy()).tolist())
                 if lengths - {width}:
                     raise SummaryError(
-                        "shape", f"has rows of {lengths} bytes, expected {width} of {self.layout}"
+                        "shape", f"has rows of {sorted(lengths)} bytes, expected {width}"
                     )
                 column = column.cast(pa.binary(width))
             elif not pa.types.is_fixed_size_binary(kind):
@@ -443,6 +454,33 @@ class Table:
         if not isinstance(first, bytes):
             raise SummaryError("shape", "is not there in the client's first row")
         return np.frombuffer(first, np.uint8)
+
+
+def _starts(index: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return where another client begins."""
+    return np.flatnonzero(np.diff(index, prepend=-1))
+
+
+def _faults(
+    table: pyarrow.Table, known: Sequence[str], index: NDArray[np.integer[Any]]
+) -> dict[int, SummaryError]:
+    """Return the clients, by their places among those that are known, whose rows are not usable."""
+    found: dict[int, SummaryError] = {}
+    for name in COUNTED[1:]:
+        column = table.column(name)
+        if column.null_count:
+            lacking = index[column.is_null().to_numpy()]
+            for place in np.unique(lacking).tolist():
+                found[place] = SummaryError(
+                    "schema", f"a row lacks its {name!r}", client_id=known[place]
+                )
+    for place in np.flatnonzero(np.bincount(index[_starts(index)]) > 1).tolist():
+        found[place] = SummaryError(
+            "duplicate-client", "its rows do not stand one after the other", client_id=known[place]
+        )
+    if "" in known:
+        found[known.index("")] = SummaryError("client-ids", "a row whose client has no name")
+    return found
 
 
 def _unpacked(packed: NDArray[np.uint8], coding: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -476,6 +514,8 @@ def _integers(table: pyarrow.Table, name: str) -> NDArray[np.int64]:
 
     if not pa.types.is_integer(column.type):
         raise SummaryError("schema", f"the column {name!r} is {column.type}, expected int64")
+    if column.type == pa.uint64():
+        column = column.cast(pa.int64())  # refuses what is too large
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
