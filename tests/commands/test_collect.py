@@ -163,25 +163,30 @@ def test_a_parquet_file_is_inspected(tmp_path):
     assert "x.parquet" in run("inspect", tmp_path).output
 
 
-@pytest.mark.parametrize("engine", ["memory", "stream"])
-def test_a_client_is_taken_out_of_parquet_files_and_the_head_is_that_of_the_others(
-    engine, tmp_path
-):
+def test_a_client_is_taken_out_of_parquet_files_and_the_head_is_that_of_the_others(tmp_path):
     data, never = tmp_path / "data", tmp_path / "never"
     parts = summaries("abcdef")
     for folder, left_out in ((data, ""), (never, "bf")):
         for group in ("abc", "de", "f"):
             if kept := [p for p in parts if p.client_ids[0] in set(group) - set(left_out)]:
                 append(folder, kept, coding="int8")
+    (data / "withdrawn.json").write_text('{"withdrawn": ["b", "f"]}')  # noted, not erased
+    noted = run("solve", data, "--engine", "stream", "--out", tmp_path / "noted")
+    assert noted.exit_code == 3, noted.output
     for client in "bf":
         done = run("withdraw", client, data)
         assert done.exit_code == 0, done.output
     assert len(list(data.glob("*.parquet"))) == 2
-    assert not list(data.glob(".part*"))
-    assert run("solve", data, "--engine", engine, "--out", tmp_path / "1").exit_code == 3
-    assert run("solve", never, "--engine", engine, "--out", tmp_path / "2").exit_code == 0
-    assert solved(tmp_path / "1").to_bytes() == solved(tmp_path / "2").to_bytes()
-    assert all(b"client-b" not in path.read_bytes() for path in data.glob("*.parquet"))
+    assert {path.name for path in data.iterdir() if path.suffix != ".parquet"} == {"withdrawn.json"}
+    for out, folder, engine in (
+        ("memory", data, "memory"),
+        ("never", never, "memory"),
+        ("stream", data, "stream"),
+    ):
+        solving = run("solve", folder, "--engine", engine, "--strict", "--out", tmp_path / out)
+        assert solving.exit_code == 0, solving.output  # what is not there is not set aside
+    assert solved(tmp_path / "memory").to_bytes() == solved(tmp_path / "never").to_bytes()
+    assert solved(tmp_path / "stream").to_bytes() == solved(tmp_path / "noted").to_bytes()
 
 
 def test_a_broken_client_is_erased_as_well(tmp_path):

@@ -285,17 +285,18 @@ def test_tables_written_elsewhere_are_read(tmp_path):
         close(head, METHOD.solve(sent()))
 
 
+def named_first(table, name):
+    return column(table, "client", pa.array([name, *table["client"].to_pylist()[1:]]))
+
+
 @pytest.mark.parametrize(
     ("what", "change"),
     [
         ("rows apart", lambda t: t.take([*range(1, len(t)), 0])),
         ("no n", lambda t: column(t, "n", pa.array([None, *t["n"].to_pylist()[1:]], pa.int64()))),
         ("no class", lambda t: column(t, "class", pa.array([None, *t["class"].to_pylist()[1:]]))),
-        (
-            "no client",
-            lambda t: column(t, "client", pa.array([None, *t["client"].to_pylist()[1:]])),
-        ),
-        ("no name", lambda t: column(t, "client", pa.array(["", *t["client"].to_pylist()[1:]]))),
+        ("no client", lambda t: named_first(t, None)),
+        ("no name", lambda t: named_first(t, "")),
     ],
 )
 def test_rows_that_are_wrong_cost_their_client_alone(what, change, tmp_path):

@@ -94,11 +94,13 @@ def _contents_of_table(path: Path) -> dict[str, Any]:
     """Return what a Parquet file holds, a row group at a time; the clients as a number."""
     from collections import Counter
 
-    from fedcof.scale.dataset import look_at
+    from fedcof.scale.dataset import RowGroup, look_at
 
     file = look_at(path)
+    groups = [piece for piece in file.pieces if isinstance(piece, RowGroup)]
+    layout = groups[0].layout
     clients, broken, counts = 0, list[str](), Counter[Any]()
-    for piece in file.pieces:
+    for piece in groups:
         read = piece.read(counts_alone=True, left_out=frozenset())
         broken += [f"row group {piece.index}: {aside.reason}" for aside in read.set_aside]
         for part in read.parts:
@@ -107,15 +109,15 @@ def _contents_of_table(path: Path) -> dict[str, Any]:
                 counts[label] += count
     return {
         "kind": file.kind,
-        "coding": file.pieces[0].layout.coding,
+        "coding": layout.coding,
         "clients": clients,
         "samples": counts.total(),
         "classes": sorted(counts),
         "counts": dict(sorted(counts.items())),
         "rows": file.rows,
-        "row_groups": len(file.pieces),
-        "dim": file.pieces[0].layout.lengths["dim"],
-        "origin": dict(file.pieces[0].layout.origin),
+        "row_groups": len(groups),
+        "dim": layout.lengths["dim"],
+        "origin": dict(layout.origin),
         "set_aside": broken,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ def solve_streamed(
         for folder in sorted({file.path.parent for file in data.files})
         for name in withdrawn(folder)
     }
+    gone = {name: gone[name] for name in _there(data, gone)}
     screening = screen_sample(data, accepted)
     fragments = screened(data.fragments(), screening, accepted)
     left_out = gone.keys() | {aside.client_id for aside in screening.refused}
@@ -89,6 +90,19 @@ def solve_streamed(
     if strict and set_aside:
         raise ValueError(f"{STRICT}: {set_aside[0]}")
     return Streamed(solved.head, data, screening, set_aside)
+
+
+def _there(data: DataSet, names: Collection[str]) -> list[str]:
+    """Return those of some clients who are in a data set; it is read only if there are any."""
+    return sorted(
+        {
+            name
+            for fragment in (data.fragments() if names else ())
+            for part in fragment.read(counts_alone=True, left_out=frozenset()).parts
+            for name in part.client_ids
+            if name in names
+        }
+    )
 
 
 def show(outcome: Streamed, path: Path, *, as_json: bool) -> None:

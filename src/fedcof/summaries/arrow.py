@@ -133,8 +133,8 @@ class Layout:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
             raise SummaryError(
                 "schema",
-                "it is no table of summaries: its schema has no metadata of fedcof, or none that is "
-                "whole; `fedcof collect` and `fedcof summarize --append` write such tables",
+                "it is no table of summaries: its schema has no metadata of fedcof, or not all "
+                "of it; `fedcof collect` and `fedcof summarize --append` write such tables",
             ) from None
         if version != SCHEMA:
             raise SummaryError("schema", f"its summaries have schema {version}, read is {SCHEMA}")
