@@ -278,3 +278,16 @@ def test_a_report_comes_back_from_its_file(clients, tmp_path):
     nodes = {1: clients, 2: ImportError("no data"), 3: {"c000": clients["c000"]}}
     _, report = run(GridDouble(nodes), tmp_path, plan=plan(withdraw="c001"))
     assert CollectionReport.load(tmp_path / REPORT) == report
+
+
+def test_a_run_folder_is_collected_into_a_data_set_without_whoever_has_left(clients, tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    run(GridDouble({1: clients}), tmp_path / "run")
+    assert withdraw("c001", tmp_path / "run").exit_code == 0
+    done = CliRunner().invoke(app, ["collect", str(tmp_path / "run"), "--out", str(tmp_path / "d")])
+    assert done.exit_code == 0, done.output
+    (path,) = (tmp_path / "d").iterdir()
+    names = parquet.read_table(path)["client"].unique().to_pylist()
+    assert names == sorted(without(clients, "c001"))
