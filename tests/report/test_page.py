@@ -97,7 +97,7 @@ def test_no_id_is_there_twice(text):
 
 def test_what_was_not_run_is_said_with_the_reason(text):
     assert "Not run" in text
-    assert "noise" in text
+    assert "imagenet-r" in text
 
 
 def test_same_runs_give_the_same_page(runs, text, tmp_path):
