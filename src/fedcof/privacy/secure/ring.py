@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError
 
+# Integers modulo 2^64, shape (size,).
 Vector = NDArray[np.uint64]
-"""Integers modulo 2^64, shape (size,)."""
 
 _MOST_FRACTION_BITS = 1000
 """With more, a unit of 2**-f would leave the range of float64."""
