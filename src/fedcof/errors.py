@@ -63,8 +63,8 @@ class PluginWarning(UserWarning):
 # Summaries and heads
 
 
-class SummaryError(FedCOFError, ValueError):
-    """A summary, or the data that it is made from, breaks a rule.
+class CodedError(FedCOFError, ValueError):
+    """A fault that has a code, and perhaps a client.
 
     Parameters
     ----------
@@ -87,6 +87,10 @@ class SummaryError(FedCOFError, ValueError):
         # Exception pickles its args, which are not the parameters of __init__.
         rebuild = partial(type(self), client_id=self.client_id)
         return (rebuild, (self.code, self.message))
+
+
+class SummaryError(CodedError):
+    """A summary, or the data that it is made from, breaks a rule."""
 
 
 @contextmanager
@@ -227,28 +231,8 @@ class RefusedReplyError(FedCOFError, ValueError):
     """A client's update cannot be used; the text says why."""
 
 
-class SecureError(FedCOFError, ValueError):
-    """A message of secure aggregation is refused, or its sum cannot be opened.
-
-    Parameters
-    ----------
-    code : str
-        A short, stable name of the fault; it never carries data.
-    message : str
-        What was wrong, what was expected and what to do.
-    client_id : str, optional
-        The client at fault, put in front of the message.
-    """
-
-    def __init__(self, code: str, message: str, *, client_id: str = "") -> None:
-        super().__init__(f"client {client_id!r}: {message}" if client_id else message)
-        self.code = code
-        self.message = message
-        self.client_id = client_id
-
-    def __reduce__(self) -> tuple[object, ...]:
-        rebuild = partial(SecureError, client_id=self.client_id)
-        return (rebuild, (self.code, self.message))
+class SecureError(CodedError):
+    """A message of secure aggregation is refused, or its sum cannot be opened."""
 
 
 # Experiments

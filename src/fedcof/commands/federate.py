@@ -36,6 +36,7 @@ from fedcof.commands.options import (
 from fedcof.commands.shared import (
     EXIT_LEFT_OUT,
     Json,
+    check_address,
     deal_samples,
     errors_for_people,
     note,
@@ -74,8 +75,7 @@ def _check_engine(engine: str, plan: Given, secure: Given, address: str) -> None
         for name in (*plan, *secure):
             if name not in alone:
                 raise SettingError(name, "needs --engine simulation: one process asks all")
-    if engine != "ray" and address:
-        raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
+    check_address(address, engine)
 
 
 def _in_process(

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import joblib
 import typer
 from rich import box
 from rich.table import Table as RichTable
@@ -87,6 +86,8 @@ def reproduce(
     reading: Given,
 ) -> None:
     """Run experiments of the paper and print our numbers beside the paper's."""
+    import joblib
+
     from fedcof.data import Reading
     from fedcof.experiments import Results, is_features, load_features, run
 

@@ -201,6 +201,12 @@ def errors_for_people() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def check_address(address: str, engine: str) -> None:
+    """Refuse the address of a cluster of Ray where another engine computes."""
+    if address and engine != "ray":
+        raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
+
+
 def check_device(device: str) -> None:
     """Check that there is what training needs.
 

@@ -21,12 +21,12 @@ from fedcof.commands.options import (
 from fedcof.commands.shared import (
     EXIT_LEFT_OUT,
     Json,
+    check_address,
     errors_for_people,
     note,
     print_table,
     say,
 )
-from fedcof.errors import SettingError
 
 if TYPE_CHECKING:
     from fedcof.commands.arrived import Arrived
@@ -116,14 +116,13 @@ def solve(
     from fedcof.site_heads import site_heads
 
     with errors_for_people():
+        check_address(address, engine)
         chosen = method_with(method, hyperparameters)
         products: Literal["cpu", "cuda"] = "cuda" if engine == "cuda" else "cpu"
         algebra_of(products)  # one that is not there is told before anything is read
         if engine == "ray":
             sources = [source.absolute() for source in sources]  # workers may be elsewhere
         data = DataSet.open(sources, chosen.summary_type)
-        if address and engine != "ray":
-            raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
         if engine in ("stream", "ray") or (engine == "auto" and not _fits(data)):
             _check_streamed(per_site, max_influence)
             workers = ray_engine(address) if engine == "ray" else nullcontext(in_process)

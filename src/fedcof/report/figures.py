@@ -123,21 +123,29 @@ def frontier(panels: Sequence[Panel]) -> Figure:
         axes.set_xlabel(ON_THE_WIRE)
         axes.set_ylabel(ACCURACY)
         axes.margins(x=0.06, y=0.08)
-    for axes in grid[len(panels) :]:
+    _finish_grid(figure, list(grid), len(panels), list(styles), across)
+    return figure
+
+
+def _finish_grid(
+    figure: Figure, grid: Sequence[Axes], drawn: int, labels: Sequence[str], across: int
+) -> None:
+    """Hide the axes beyond those drawn; name what is in any of them, once and in this order."""
+    for axes in grid[drawn:]:
         axes.set_visible(False)
     handles: dict[str, Any] = {}
-    for axes in grid[: len(panels)]:
+    for axes in grid[:drawn]:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    shown = [label for label in labels if label in handles]
     figure.legend(
-        [handles[label] for label in styles if label in handles],
-        [label for label in styles if label in handles],
+        [handles[label] for label in shown],
+        shown,
         loc="outside lower center",
         ncols=3 if across > 1 else 2,
         frameon=False,
         fontsize=9,
         labelcolor=INK,
     )
-    return figure
 
 
 def _styles_by_label(points: Sequence[Point]) -> dict[str, Style]:
@@ -361,20 +369,7 @@ def attack_rates(panels: Sequence[Rates]) -> Figure:
         axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.15))
         axes.set_xlabel("others taken for members")
         axes.set_ylabel("members found")
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    handles: dict[str, Any] = {}
-    for axes in grid[: len(panels)]:
-        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        [handles[name] for name in names],
-        names,
-        loc="outside lower center",
-        ncols=3 if across > 1 else 2,
-        frameon=False,
-        fontsize=9,
-        labelcolor=INK,
-    )
+    _finish_grid(figure, list(grid), len(panels), names, across)
     return figure
 
 
