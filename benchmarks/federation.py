@@ -170,7 +170,10 @@ def simulated(folder: Path, clients: int, nodes: int) -> Work:
 
 
 def settings_for(folder: Path, clients: int, run_folder: Path) -> Settings:
-    job, plan = Job(Sender(FedCOF()), data=str(folder)), Plan(min_clients=clients)
+    job, plan = (
+        Job(Sender(FedCOF()), data=str(folder)),
+        Plan(min_clients=clients, one_question=True),
+    )
     return Settings(job, run_folder, plan)
 
 

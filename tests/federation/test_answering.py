@@ -108,7 +108,7 @@ def test_error_in_one_client_is_a_code_of_that_client_alone(ask, caplog):
     record = ask(clients, clients=sorted(clients), limit=10_000)
     assert record["failed"] == ["c001"]
     assert record["codes"] == ["raised:ValueError"]
-    assert record["clients"] == ["c000", "c002"]
+    assert record["answered"] == ["c000", "c002"]
     assert SECRET not in str(record)
     assert SECRET in caplog.text
 

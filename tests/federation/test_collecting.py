@@ -229,15 +229,15 @@ def lies(**record):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        ({}, "no list of clients"),
-        ({"blob": 3}, "no list of clients"),
+        ({}, "no list of answered"),
+        ({"blob": 3}, "no list of answered"),
         ({"fault": "patient 42"}, "cannot read its data: unclear"),
         (
-            {"clients": [], "sizes": [], "blob": b"", "failed": [], "codes": []},
+            {"answered": [], "sizes": [], "blob": b"", "failed": [], "codes": []},
             "mentions none of the clients",
         ),
         (
-            {"clients": ["c002"], "sizes": [9], "blob": b"0", "failed": [], "codes": []},
+            {"answered": ["c002"], "sizes": [9], "blob": b"0", "failed": [], "codes": []},
             "sizes do not fit",
         ),
     ],
@@ -252,7 +252,7 @@ def test_supernode_that_talks_nonsense_is_given_up(record, reason, clients, expe
 
 
 def test_corrupt_summary_is_refused(clients, tmp_path):
-    lie = lies(clients=["c002"], sizes=[4], blob=b"evil", failed=[], codes=[])
+    lie = lies(answered=["c002"], sizes=[4], blob=b"evil", failed=[], codes=[])
     _, report = run(GridDouble(one_each(clients), {3: lie}), tmp_path)
     assert report.refused["c002"].startswith("corrupt: ")
 

@@ -121,6 +121,7 @@ values = st.recursive(
 keys = st.sampled_from(
     [
         "clients",
+        "answered",
         "sizes",
         "blob",
         "failed",

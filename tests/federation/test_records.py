@@ -37,11 +37,11 @@ def test_job_is_what_was_sent():
         {"sizes": "23"},
         {"blob": "12345"},
         {"blob": b"1234"},
-        {"clients": ["a"]},
-        {"clients": [1, 2]},
-        {"clients": ["a", ""]},
-        {"clients": ["a", "b" * 201]},
-        {"clients": ["a", "b\n"]},
+        {"answered": ["a"]},
+        {"answered": [1, 2]},
+        {"answered": ["a", ""]},
+        {"answered": ["a", "b" * 201]},
+        {"answered": ["a", "b\n"]},
         {"codes": []},
         {"codes": 1},
         {"withheld": [1, 2]},
@@ -116,3 +116,10 @@ def test_code_that_could_be_anything_is_not_taken(code):
 def test_numpy_sizes_do_not_go_over_the_wire():
     with pytest.raises(AnswerError):
         Answer.from_record(GOOD | {"sizes": [np.int64(2), np.int64(3)]}, limit=100)
+
+
+def test_a_roster_and_an_answer_go_into_one_record():
+    roster, answer = Roster(("a", "b", "c")), Answer({"a": b"12"}, {"c": "raised:ValueError"})
+    record = {**roster.to_record(), **answer.to_record()}
+    assert Roster.from_record(record, limit=3) == roster
+    assert Answer.from_record(record, limit=2) == answer

@@ -226,7 +226,7 @@ def test_a_supernode_that_dies_takes_its_clients_only_and_is_then_asked_for_fewe
     grid = federation(TEN, 4)
     grid.behave[1] = lambda message, honest: (
         fail(message, 8)
-        if len(message.content["question"].get("clients", ())) > 1 and exchange_of(message) == MASK
+        if len(message.content["question"].get("answered", ())) > 1 and exchange_of(message) == MASK
         else honest()
     )
     _, report = run(grid, tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from fedcof import __version__
@@ -28,22 +29,28 @@ def answer(action: str, question: Record, context: Any) -> dict[str, Any]:
     action : {"describe", "summarize", "secure"}
     question : Record
         The job; for "summarize" also the clients and the largest number of bytes to send; for
-        "secure" what `secure.answering` says.
+        "describe" that number alone where summaries are to go along with the names; for "secure"
+        what `secure.answering` says.
     context : flwr.app.Context
         The SuperNode's.
 
     Returns
     -------
     dict
-        A `Roster` or an `Answer` as a record, or the code of what went wrong.
+        A `Roster`, an `Answer` or both as a record, or the code of what went wrong.
     """
     try:
-        if fault := version_fault(str(question.get("version", "")), at="the server"):
+        fault = version_fault(str(question.get("version", "")), at="the server")
+        if fault:
             _log.warning(fault)
         job = Job.from_record(question)
         site = load_site(job.data, context, job.reading)
         if action == DESCRIBE:
-            return describe(job, site).to_record()
+            roster = describe(job, site)
+            if fault or "limit" not in question:
+                return roster.to_record()
+            along = summaries(job, site, roster.client_ids, int(question["limit"]))
+            return {**roster.to_record(), **along.to_record()}
         if action == SECURE:
             return secure_answer(job, site, question, context).to_record()
         return summaries(job, site, question["clients"], int(question["limit"])).to_record()
@@ -66,7 +73,7 @@ def describe(job: Job, site: Site) -> Roster:
     )
 
 
-def summaries(job: Job, site: Site, wanted: list[str], limit: int) -> Answer:
+def summaries(job: Job, site: Site, wanted: Sequence[str], limit: int) -> Answer:
     """Return the summaries of the clients wanted, as many as go into `limit` bytes.
 
     A client whose summary alone is larger fails with the code "too-large".

@@ -3,7 +3,8 @@
 A round draws clients that no round has drawn before and asks the SuperNodes that hold them
 (`asking` says how, and what a fault is). The loop looks at the grid, takes the answers that are
 there, and gives every idle SuperNode its next question. What an answer brings is kept in one
-transaction, before any of it counts. A client *failed* when its summary could not be made or was
+transaction, before any of it counts. With `Plan.one_question`, summaries come along with the names
+of the clients; who came so is in the next round that is opened. A client *failed* when its summary could not be made or was
 not let in: it is not asked again in this run.
 """
 
@@ -194,22 +195,24 @@ class Collector:
         asked = self._store.rounds()
         if self._enough():
             return False
+        done = self._accepted | self.report.refused.keys()
         if self.report.rounds == 0 and (unanswered := self._unanswered(asked)):
-            self._pending |= unanswered  # of a run before this one
+            chosen = unanswered  # of a run before this one
         elif self._plan.rounds and len(asked) >= self._plan.rounds:
             return False
         else:
             if self._undescribed():
                 self._wait(lambda: True)
-            known = self._known()
-            unasked = sorted(known.difference(*asked) - self._accepted)
+            known, done = self._known(), self._accepted | self.report.refused.keys()
+            unasked = sorted(known.difference(*asked) - done)
             size = min(len(unasked), math.ceil(self._plan.participation * len(known)))
             rng = np.random.default_rng([self._seed, len(asked)])
             chosen = {unasked[i] for i in rng.permutation(len(unasked))[:size]}
+            chosen |= done.difference(self.report.resumed, *asked)  # came along with the names
             self._store.open_round(len(asked) + 1, chosen)
-            self._pending |= chosen
-        self.report.rounds += bool(self._pending)
-        return bool(self._pending)
+        self._pending |= chosen - done
+        self.report.rounds += bool(self._pending or chosen)
+        return bool(self._pending or chosen)
 
     def _unanswered(self, asked: list[set[str]]) -> set[str]:
         return set().union(*asked) - self._accepted - self._withdrawn
@@ -250,7 +253,7 @@ class Collector:
         if not self._asking.is_idle(node_id):
             return False
         if node_id not in self._sites:
-            return self._asking.ask(node_id, DESCRIBE, self._job_record)
+            return self._asking.ask(node_id, DESCRIBE, {**self._job_record, **self._along(node_id)})
         pending, in_flight = self._pending, self._asking.in_flight
         clients = self._asking.batch(
             node_id,
@@ -265,6 +268,17 @@ class Collector:
         self.report.asked.update(clients)
         named = {"clients": list(clients), "limit": self._plan.max_message}
         return self._asking.ask(node_id, SUMMARIZE, {**self._job_record, **named}, clients)
+
+    def _along(self, node_id: int) -> Record:
+        """Return what lets a SuperNode send summaries along with the names of its clients.
+
+        Not where a client may have answered or withdrawn before, and not after a fault: it may be
+        that one client's summary is at fault, and then the others are known by name first.
+        """
+        resumed = self.report.resumed or self._withdrawn
+        if not self._plan.one_question or resumed or self._nodes[node_id].faults_in_a_row:
+            return {}
+        return {"limit": self._plan.max_message}
 
     # Receiving
 
@@ -290,12 +304,20 @@ class Collector:
                 self._describe(node_id, roster)
                 self._asking.good(question)
                 self._name_skew(question, roster)
+            if "answered" in record and not self._nodes[node_id].given_up:
+                self._take_summaries(question, record, self._sites[node_id].clients)
             return
+        self._take_summaries(question, record, frozenset(question.clients))
+
+    def _take_summaries(self, question: Question, record: Record, wanted: frozenset[str]) -> None:
+        node_id, alone = question.node_id, question.action == SUMMARIZE
         answer = Answer.from_record(record, limit=self._plan.max_message)
-        wanted = set(question.clients)
-        if not wanted & (answer.summaries.keys() | answer.failed.keys()):
+        mentioned = wanted & (answer.summaries.keys() | answer.failed.keys())
+        if alone and not mentioned:
             raise AnswerError("mentions none of the clients that it was asked for")
-        self._asking.good(question)
+        if alone:
+            self._asking.good(question)
+        self.report.asked |= mentioned
         self.report.wire_bytes += sum(map(len, answer.summaries.values()))
         for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
             self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")

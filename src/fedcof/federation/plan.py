@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedcof.errors import SettingError
 from fedcof.settings import check_settings, setting
 
 
@@ -16,6 +17,11 @@ class Plan:
     )
     rounds: int = setting(0, "Rounds; 0: until every known client has been asked.", minimum=0)
     quorum: int = setting(0, "Summaries that are enough; 0: wait for all.", minimum=0)
+    one_question: bool = setting(
+        False,
+        "Ask a SuperNode for the names of its clients and their summaries at once. Who may answer "
+        "for whom is judged when they are there; else it is before anything leaves a site.",
+    )
     min_clients: int = setting(
         1, "Clients to wait for before the first round; fewer: no head.", minimum=1
     )
@@ -53,3 +59,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.one_question and (self.participation < 1 or self.quorum):
+            raise SettingError(
+                "one-question",
+                "asks everybody at once, and participation or quorum ask some: leave one out",
+            )

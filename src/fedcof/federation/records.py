@@ -1,9 +1,9 @@
 """What server and SuperNodes say to each other: flat records, one a message.
 
 A server asks a SuperNode ``describe``, for its clients and what is known of them, and
-``summarize``, for their summaries. An answer holds at most the bytes that were allowed; clients
-that it does not mention are asked for again. Nothing of an exception but a code and the name of its
-class goes into an answer.
+``summarize``, for their summaries; where ``describe`` allows some bytes, summaries go along. An
+answer holds at most the bytes that were allowed; clients that it does not mention are asked for
+again. Nothing of an exception but a code and the name of its class goes into an answer.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Answer:
         """Return the answer as it goes over the wire, all summaries as one string of bytes."""
         numbers = [number for name in self.summaries for number in self.withheld.get(name, (0, 0))]
         return {
-            "clients": list(self.summaries),
+            "answered": list(self.summaries),
             "sizes": [len(data) for data in self.summaries.values()],
             "blob": b"".join(self.summaries.values()),
             "failed": list(self.failed),
@@ -180,7 +180,7 @@ class Answer:
             If it is something else, or the SuperNode could not read its data.
         """
         _raise_fault(record)
-        client_ids, failed = _strings(record, "clients"), _strings(record, "failed")
+        client_ids, failed = _strings(record, "answered"), _strings(record, "failed")
         sizes, codes, blob = (record.get(name) for name in ("sizes", "codes", "blob"))
         if not isinstance(blob, bytes) or not isinstance(sizes, list) or len(blob) > limit:
             raise AnswerError(f"has no summaries of at most {limit} bytes")

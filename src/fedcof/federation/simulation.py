@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def simulate(
     nodes : int, optional
         Number of SuperNodes, over which the clients are spread. Default: one a client.
     plan : mapping, optional
-        Settings of `Plan` by name. Unless it says otherwise, every client has to answer.
+        Settings of `Plan` by name. Unless it says otherwise, every client has to answer. Where all
+        take part, a SuperNode is asked one question.
     secure : mapping, optional
         Settings of `SecurePlan` by name. In a simulation they protect nobody, since all is on one
         machine; the messages and the head are those of a deployment.
@@ -89,12 +91,19 @@ def simulate(
         settings = Settings(
             job=Job(sender, data=folder, origin=origin or {}),
             run_folder=run_folder,
-            plan=Plan(**{"min_clients": clients, **(plan or {})}),
+            plan=_plan(clients, plan or {}, secure=bool(secure)),
             classes=tuple(np.unique(labels).tolist()) if secure else (),
             secure=SecurePlan(**(secure or {})),
             depends_on=depends_on or {},
         )
         return run(settings, min(nodes or clients, clients), advance)
+
+
+def _plan(clients: int, given: Mapping[str, Any], *, secure: bool) -> Plan:
+    """Return a plan for all clients, which are asked once where all take part: all are ours."""
+    plan = Plan(**{"min_clients": clients, **given})
+    asked_once = plan.participation == 1 and not plan.quorum and not secure
+    return replace(plan, one_question=plan.one_question or asked_once)
 
 
 def write_clients(

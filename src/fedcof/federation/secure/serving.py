@@ -98,6 +98,7 @@ def check_secure(settings: Settings) -> None:
         "site_heads": settings.site_heads,
         "min_clients_per_class": settings.min_clients_per_class,
         "quorum": plan.quorum,
+        "one_question": plan.one_question,
         "rounds": plan.rounds > 1,
         "participation": plan.participation < 1,
         "max_influence": plan.max_influence,
