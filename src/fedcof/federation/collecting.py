@@ -4,8 +4,8 @@ A round draws clients that no round has drawn before and asks the SuperNodes tha
 (`asking` says how, and what a fault is). The loop looks at the grid, takes the answers that are
 there, and gives every idle SuperNode its next question. What an answer brings is kept in one
 transaction, before any of it counts. With `Plan.one_question`, summaries come along with the names
-of the clients; who came so is in the next round that is opened. A client *failed* when its summary could not be made or was
-not let in: it is not asked again in this run.
+of the clients; who came so is in the next round that is opened. A client *failed* when its summary
+could not be made or was not let in: it is not asked again in this run.
 """
 
 from __future__ import annotations
