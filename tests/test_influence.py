@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedcof.influence import influences, too_influential
-from fedcof.methods import FedCOF, FedNCM
+from fedcof.methods import Fed3R, FedCOF, FedNCM, get_method
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -82,3 +82,71 @@ def test_of_many_means_some_say_how_many_labels_change(monkeypatch):
 def test_of_a_federation_with_many_means_fewer_clients_are_left_out(monkeypatch):
     monkeypatch.setattr("fedcof.influence._ROWS", 50)
     assert len(influences(FedCOF(), federation())) == 2
+
+
+def _plainly(method, parts):
+    """Return who moves the head how far, each head solved from the summaries of the others."""
+    whole = method.solve(parts, screened=True)
+    moved = {}
+    for left_out in parts:
+        others = [part for part in parts if part is not left_out]
+        head = method.solve(others, screened=True)
+        squares = np.ones(len(whole.classes))
+        _, here, there = np.intersect1d(whole.classes, head.classes, return_indices=True)
+        lengths = [np.linalg.norm(h.weight, axis=1, keepdims=True) for h in (whole, head)]
+        moved_rows = (whole.weight / lengths[0])[here] - (head.weight / lengths[1])[there]
+        squares[here] = np.square(moved_rows).sum(axis=1)
+        moved[left_out.client_ids] = np.sqrt(squares.mean())
+    return moved
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+@pytest.mark.parametrize(
+    "method",
+    [
+        FedCOF(),
+        FedCOF(scatter="both"),
+        FedCOF(form="lda"),
+        FedCOF(means_per_class=3),
+        FedCOF(shrinkage_relative=0.5),
+        FedCOF(robust=True),
+        get_method("fedcof-pooled"),
+        FedNCM(),
+        Fed3R(),
+    ],
+    ids=lambda method: "-".join(map(str, [method.name, *vars(method).values()])),
+)
+def test_leaving_out_gives_what_solving_without_the_client_gives(method, offset, dtype):
+    rng = np.random.default_rng(1)
+    parts = []
+    for site in range(9):  # class 6 is at site 0 alone, and classes 4 and 5 at two sites each
+        labels = rng.integers(4, size=30) if site else np.repeat(np.arange(7), 5)
+        if site in (4, 5):
+            labels[:3] = site
+        samples = rng.normal(size=(len(labels), DIM)) + np.eye(8, DIM)[labels] + offset
+        name = {"client_id": f"{site}", "rng": 0}
+        parts.append(method.summarize(samples.astype(dtype), labels, **name))
+    expected = _plainly(method, parts)
+    found = influences(method, parts, most=20)
+    assert {one.client_ids for one in found} == expected.keys()
+    for one in found:
+        assert one.shift == pytest.approx(expected[one.client_ids], rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_one_client_hides_of_the_others_is_pooled_again():
+    """A regression test: less of a scatter 10^8 times as large, the others' is rounding."""
+    parts = federation(lambda x, y: (1e4 * x, y))
+    expected = _plainly(FedCOF(), parts)
+    for one in influences(FedCOF(), parts, most=20):
+        assert one.shift == pytest.approx(expected[one.client_ids], rel=1e-4)
+
+
+def test_one_client_alone_has_all_of_the_head():
+    """A regression test: it raised, as nothing can be pooled of no summary."""
+    for method in (FedCOF(shrinkage=1.0), FedNCM()):
+        alone = method.summarize(np.eye(4), [0, 1, 0, 1], client_id="a")
+        [one] = influences(method, [alone])
+        assert (one.client_ids, one.shift) == (("a",), 1.0)

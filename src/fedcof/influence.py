@@ -1,9 +1,9 @@
 """How much a head owes to each client: what it would be without it.
 
-The head is solved again without a client, whatever the method is. A federation of thousands has too
-many clients for that, so those come first whose share is largest: of the samples of the classes,
-and of the scatter about the class means. What one client claims and how far off it is are both in
-it.
+The head is solved again without a client, from what the method pools without it. A federation of
+thousands has too many clients for that, so those come first whose share is largest: of the samples
+of the classes, and of the scatter about the class means. What one client claims and how far off it
+is are both in it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from fedcof.errors import SummaryError
 from fedcof.heads import Head
 from fedcof.methods import Method
-from fedcof.numerics import GroupSums
+from fedcof.numerics import GroupSums, squared_distances
 from fedcof.summaries import Summary, ordered
 
 MOST = 10
 """Clients of which it is computed, if nothing else is said: each takes as long as solving."""
 
 
-_COMPARED = 5000
-"""Means whose labels are compared: of so many, a share is known to 0.7 %."""
+_COMPARED = 2000
+"""Means whose labels are compared: of so many, a share is known to 1.1 %."""
 
-_ROWS = 2**18
+_ROWS = 2**17
 """Means that are pooled again in all: of federations that have more, fewer clients are left out."""
 
 _LEAST = 2
@@ -66,7 +66,7 @@ class Influence:
 
 
 def influences(
-    method: Method[Any], summaries: Iterable[Summary], *, most: int = MOST
+    method: Method[Any], summaries: Iterable[Summary], *, most: int = MOST, pooled: Any = None
 ) -> list[Influence]:
     """Return the influence of the clients on the head, the largest first.
 
@@ -77,7 +77,9 @@ def influences(
         What the clients sent; one that holds several clients is left out as a whole.
     most : int
         Of how many, those with the largest share of samples and scatter. Of federations with more
-        than 26,000 means it is fewer, and one at least.
+        than 13,000 means it is fewer, and one at least.
+    pooled : optional
+        What the method's `pool` gives of them, where the caller has it.
 
     Raises
     ------
@@ -88,13 +90,15 @@ def influences(
     most = min(most, max(1, _ROWS // sum(len(part.classes) for part in parts)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told where the head is made
-        pooled = method.pool(parts)
+        pooled = method.pool(parts) if pooled is None else pooled
         method = method.tuned(pooled)  # once: a choice may take longer than solving
         whole = method.fit(pooled)
         labelled = _Labelled.of(parts, whole)
+        places = np.argsort(-_shares(parts), kind="stable")[:most].tolist()
+        without = method.pools_without(parts, pooled, places)
         found = [
-            _influence(method, parts, k, whole, labelled)
-            for k in np.argsort(-_shares(parts), kind="stable")[:most].tolist()
+            _influence(parts[place].client_ids, place, whole, _fitted(method, others), labelled)
+            for place, others in zip(places, without, strict=True)
         ]
     return sorted(found, key=lambda one: (-one.shift, one.client_ids))
 
@@ -130,25 +134,33 @@ def too_influential(
     return found
 
 
+def _fitted(method: Method[Any], pooled: Any | None) -> Head | None:
+    """Return the head of what was pooled; None if there is none."""
+    try:
+        return None if pooled is None else method.fit(pooled)
+    except SummaryError:
+        return None
+
+
 def _influence(
-    method: Method[Any],
-    parts: Sequence[Summary],
+    names: tuple[str, ...],
     left_out: int,
     whole: Head,
+    without: Head | None,
     labelled: _Labelled | None,
 ) -> Influence:
-    others = [part for k, part in enumerate(parts) if k != left_out]
-    names = parts[left_out].client_ids
-    try:
-        without = method.fit(method.pool(others))
-    except SummaryError:  # there is no head without it
+    if without is None:
         return Influence(names, 1.0, 1.0)
+    changed = labelled.changed(left_out, without) if labelled else 0.0
+    return Influence(names, _shift(whole, without), changed)
+
+
+def _shift(whole: Head, without: Head) -> float:
     _, here, there = np.intersect1d(whole.classes, without.classes, return_indices=True)
     squares = np.ones(len(whole.classes))
     moved = _directions(whole.slopes[here]) - _directions(without.slopes[there])
     squares[here] = np.square(moved).sum(axis=1)
-    changed = labelled.changed(left_out, without) if labelled else 0.0
-    return Influence(names, float(np.sqrt(squares.mean())), changed)
+    return float(np.sqrt(squares.mean()))
 
 
 def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
@@ -202,10 +214,9 @@ def _shares(parts: Sequence[Summary]) -> NDArray[np.float64]:
     counts = np.concatenate([part.counts for part in parts]).astype(np.float64)
     classes, index = np.unique(np.concatenate([p.classes for p in parts]), return_inverse=True)
     share = counts / np.bincount(index, counts)[index] / len(classes) + counts / counts.sum()
-    means = [part.row_means for part in parts]
-    if all(array is not None for array in means):
-        rows = np.concatenate([array for array in means if array is not None])
-        centres = GroupSums.of([rows], index, len(classes), counts).means
-        scatter = counts * np.square(rows - centres[index]).sum(axis=1)
+    means = [part.row_means for part in parts if part.row_means is not None]
+    if len(means) == len(parts):
+        centres = GroupSums.of(means, index, len(classes), counts).means
+        scatter = counts * squared_distances(means, index, centres)
         share = share + scatter / max(float(scatter.sum()), np.finfo(np.float64).tiny)
     return np.asarray(np.bincount(sites, share, len(parts)), dtype=np.float64)

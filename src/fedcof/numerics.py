@@ -26,7 +26,7 @@ Rows = Sequence[NDArray[np.floating[Any]]]
 _BLOCK_BYTES = 2 << 20
 """Bytes of a block: large enough for NumPy to be fast, small enough for the processor's cache."""
 
-_LARGEST_CORRECTION = 16.0
+LARGEST_CORRECTION = 16.0
 """If moving the scatter to the means subtracts more than 16 times what is left, a decimal digit is
 lost: the scatter is then computed again, about the means."""
 
@@ -93,6 +93,55 @@ def sum_by_group(
     return sums
 
 
+def squared_distances(
+    arrays: Rows, group_index: NDArray[np.integer[Any]], centres: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """Return the squared distance of every row to the centre of its group, in float64."""
+    squares = np.empty(len(group_index))
+    for rows, block in blocks(arrays, np.float64):
+        offsets = block - centres[group_index[rows]]
+        squares[rows] = np.einsum("ij,ij->i", offsets, offsets)
+    return squares
+
+
+def signed_scatter(
+    arrays: Rows,
+    weights: NDArray[np.float64],
+    group_index: NDArray[np.integer[Any]],
+    centres: NDArray[np.floating[Any]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scatter of rows about given centres, of weights that may be negative or zero.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray of float, each of shape (..., dim)
+    weights : ndarray of float64, shape (rows,)
+    group_index : ndarray of int64, shape (rows,)
+    centres : ndarray of float, shape (groups, dim)
+        Their data type is that of the products.
+
+    Returns
+    -------
+    more, less : ndarray of float64, shape (dim, dim)
+        Of the rows of positive weight, and of those of negative weight without the sign.
+    """
+    dim, dtype = centres.shape[1], centres.dtype
+    negative = [np.empty((0, dim), dtype)]
+
+    def positive() -> Iterator[NDArray[Any]]:
+        for rows, block in blocks(arrays, dtype, at_least=4 * dim):
+            signed = weights[rows]
+            some = np.flatnonzero(signed)
+            scaled = block[some] - centres[group_index[rows][some]]
+            scaled *= np.sqrt(np.abs(signed[some])).astype(dtype)[:, None]
+            below = signed[some] < 0
+            negative.append(scaled[below])
+            yield scaled[~below]
+
+    more = _symmetric(current().outer_products(positive(), dim, dtype))
+    return more, outer_products(negative, dtype)
+
+
 def outer_products(arrays: Rows, dtype: DTypeLike) -> NDArray[np.float64]:
     """Return the sum of the outer products of all rows, shape (dim, dim).
 
@@ -104,7 +153,12 @@ def outer_products(arrays: Rows, dtype: DTypeLike) -> NDArray[np.float64]:
     """
     dim = arrays[0].shape[1]
     rows = (block for _, block in blocks(arrays, dtype, at_least=4 * dim))
-    upper = np.triu(current().outer_products(rows, dim, np.dtype(dtype)))
+    return _symmetric(current().outer_products(rows, dim, np.dtype(dtype)))
+
+
+def _symmetric(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a matrix of which the upper triangle is given."""
+    upper = np.triu(products)
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
@@ -249,8 +303,7 @@ class CentredScatter:
 
             sum w (x - mu)(x - mu)^T = sum w (x - p)(x - p)^T - W (mu - p)(mu - p)^T
         """
-        upper = np.triu(self.scatter - outer_products([self._offsets], self.centres.dtype))
-        return np.asarray(upper + np.triu(upper, 1).T)
+        return _symmetric(self.scatter - outer_products([self._offsets], self.centres.dtype))
 
 
 def scatter_about_means(
@@ -295,7 +348,7 @@ def scatter_about_means(
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
         partial = CentredScatter.of(arrays, weights, group_index, centres)
         scatter = partial.about_means()
-        if partial.correction > _LARGEST_CORRECTION * np.trace(scatter):
+        if partial.correction > LARGEST_CORRECTION * np.trace(scatter):
             means = partial.means.astype(dtype)
             partial = CentredScatter.of(arrays, weights, group_index, means)
             scatter = partial.about_means()

@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError
-from fedcof.numerics import GroupSums, add_to_diagonal, rounding, scatter_about_means
+from fedcof.numerics import (
+    LARGEST_CORRECTION,
+    GroupSums,
+    add_to_diagonal,
+    outer_products,
+    rounding,
+    scatter_about_means,
+    signed_scatter,
+    type_of_products,
+)
 from fedcof.robust import trusted_counts
 from fedcof.summaries import ClassCovariances, ClassMeans, Summary, merge, ordered
 from fedcof.summaries.samples import check_samples
@@ -113,6 +122,34 @@ class Scatter:
         if parts != "within":
             gram += self.between()
         return add_to_diagonal(gram, self._diagonal(shrinkage))
+
+    def without(self, sets: Sequence[slice]) -> list[Scatter | None]:
+        """Return the scatter estimated without some of its means, for each of several sets of them.
+
+        It changes in their classes alone. Of such a class, whose weight was w and becomes w', a
+        mean that stays counts for ``n (w' - w)`` more and one that goes for ``n w`` less, about the
+        old class mean; the move to the new one takes ``w' N' (mu' - mu)(mu' - mu)^T`` away.
+
+        Parameters
+        ----------
+        sets : sequence of slice
+            Which of the means of `statistics` go.
+
+        Returns
+        -------
+        list of Scatter or None
+            Without `statistics`. None where nothing stays, or so much goes that rounding would show
+            in what is left.
+        """
+        assert self.statistics is not None
+        means, class_index = self.statistics.means, self.statistics.class_index
+        centres = self.class_means.astype(type_of_products(means))
+        found: list[Scatter | None] = []
+        for gone in sets:
+            leaving = _Leaving.of(self, self.statistics, gone)
+            change = signed_scatter(means, leaving.row_weights, class_index, centres)
+            found.append(leaving.what_stays(self, *change))
+        return found
 
     def _check_spread(self) -> None:
         if self.total == len(self.classes):
@@ -291,6 +328,61 @@ class PickedStatistics(ClassStatistics):
     def means_per_class(self) -> NDArray[np.int64]:
         """The number of means that arrived for every class, K_c."""
         return self.all_rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaving:
+    """What changes where some means leave; see `Scatter.without`.
+
+    Parameters
+    ----------
+    taken : GroupSums
+        Of the means that leave, by class, less the class mean.
+    class_weights : ndarray of float64, shape (classes,)
+        Those of what stays; 0 for a class that goes as a whole.
+    row_weights : ndarray of float64, shape (num_means,)
+        By how much every mean counts more or less.
+    """
+
+    taken: GroupSums
+    class_weights: NDArray[np.float64]
+    row_weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scatter: Scatter, statistics: ClassStatistics, gone: slice) -> _Leaving:
+        index, size = statistics.class_index, len(scatter.classes)
+        starts = np.cumsum([0, *map(len, statistics.means)])
+        first, last = np.searchsorted(starts, [gone.start, gone.stop - 1], side="right") - 1
+        rows = np.concatenate(statistics.means[first : last + 1])
+        rows = rows[gone.start - starts[first] : gone.stop - starts[first]]
+        offsets = rows - scatter.class_means[index[gone]]
+        taken = GroupSums.of([offsets], index[gone], size, statistics.counts[gone])
+        left = scatter.class_counts - taken.weights
+        others = np.maximum(1, statistics.means_per_class - taken.rows - 1)
+        class_weights = np.where(left > 0, (left - 1) / others, 0.0)
+        changes = np.where(taken.rows > 0, class_weights - scatter.class_weights, 0.0)[index]
+        changes[gone] = -scatter.class_weights[index[gone]]
+        return cls(taken, class_weights, statistics.counts * changes)
+
+    def what_stays(
+        self, scatter: Scatter, more: NDArray[np.float64], less: NDArray[np.float64]
+    ) -> Scatter | None:
+        """Return the scatter with one sum of outer products more and another one less."""
+        left = scatter.class_counts - self.taken.weights
+        stays = left > 0
+        moves = self.taken.sums * np.sqrt(self.class_weights / np.maximum(left, 1))[:, None]
+        less = less + outer_products([moves], np.float64)
+        within = scatter.within_scatter + more - less
+        if not stays.any() or not np.trace(less) <= LARGEST_CORRECTION * np.trace(within):
+            return None
+        class_means = scatter.class_means[stays] - (self.taken.sums[stays] / left[stays, None])
+        return Scatter(
+            scatter.classes[stays],
+            class_means,
+            left[stays],
+            within,
+            class_weights=self.class_weights[stays],
+        )
 
 
 def condition_number(scatter: NDArray[np.float64]) -> float:

@@ -41,7 +41,7 @@ from fedcof.methods import METHODS, Method, get_method
 from fedcof.screening import Site
 from fedcof.settings import check_settings, dashed_keys, read_settings, setting
 from fedcof.site_heads import site_heads
-from fedcof.summaries import check_classes
+from fedcof.summaries import Summary, check_classes, ordered
 
 HEAD = "head.safetensors"
 REPORT = "report.json"
@@ -267,8 +267,7 @@ def serve(
         If there is no head because too few clients answered; the summaries are kept.
     """
     folder, sender = settings.run_folder, settings.job.sender
-    head, lack = None, ""
-    watch = watch or Watch()
+    solved, watch = Solved(), watch or Watch()
     with naming_run_folder(folder), opened(settings, settings.fingerprint) as store:
         check_classes_kept(store, settings)
         store.keep_settings(settings.to_keep())
@@ -283,10 +282,11 @@ def serve(
             watch.show(**collector.counts())
             _tell(watch, report)
             report.save(folder / REPORT)
-            head, lack = solve(store, settings)
+            solved = solve(store, settings)
             report.misfit, report.odd = store.misfits(), store.odd()
-        if head is not None:
-            report.influence = _influence(watch, store, settings)
+        head = solved.head
+        if solved.pooled is not None:
+            report.influence = _influence(watch, solved, settings)
             report.save(folder / REPORT)
         nodes = {} if head is None else collector.roster(online)
         left_out = report.refused.keys() | report.misfit.keys()
@@ -300,8 +300,9 @@ def serve(
             watch.tell(f"{reached} of {len(own)} sites have their own head", event="site-heads")
     if head is None:
         raise TooFewClientsError(
-            f"no head: {lack} ({report}). {folder / REPORT} says what became of every client; what "
-            "was collected is kept: start again with this run folder to ask those who are missing"
+            f"no head: {solved.lack} ({report}). {folder / REPORT} says what became of every "
+            "client; what was collected is kept: start again with this run folder to ask those who "
+            "are missing"
         )
     return head, report, nodes
 
@@ -358,7 +359,7 @@ def withdraw(
     -------
     head : Head or None
     lack : str
-        As `solve`.
+        What the summaries lack for a head; empty if nothing.
 
     Raises
     ------
@@ -378,10 +379,10 @@ def withdraw(
         report = CollectionReport.load(folder / REPORT)
         report.withdraw(set(client_ids))
         report.save(folder / REPORT)
-    head, lack = solve(store, settings)
-    if head is not None and settings.site_heads:
+    solved = solve(store, settings)
+    if solved.head is not None and settings.site_heads:
         write_site_heads(store, settings)
-    return head, lack
+    return solved.head, solved.lack
 
 
 def write_site_heads(store: SummaryStore, settings: Settings) -> dict[str, Path]:
@@ -394,40 +395,59 @@ def write_site_heads(store: SummaryStore, settings: Settings) -> dict[str, Path]
     return paths
 
 
-def solve(store: SummaryStore, settings: Settings) -> tuple[Head | None, str]:
-    """Make the head of the summaries that are kept, and write it.
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What came of solving.
 
-    Returns
-    -------
-    head : Head or None
-    lack : str
+    Parameters
+    ----------
+    head : Head, optional
+        None if there is none.
+    lack : str, default ""
         What the summaries lack for a head; empty if nothing.
+    parts : sequence of summaries, default ()
+        What the head is made of, in the order of the clients; empty where it was a stream.
+    pooled : optional
+        What the method pools of them; None where it was a stream.
     """
+
+    head: Head | None = None
+    lack: str = ""
+    parts: Sequence[Summary] = ()
+    pooled: Any = None
+
+
+def solve(store: SummaryStore, settings: Settings) -> Solved:
+    """Make the head of the summaries that are kept, and write it."""
     sender, path = settings.job.sender, settings.run_folder / HEAD
     withdrawn = store.withdrawn()
     if settings.plan.max_influence:
         store.set_aside(_too_influential(store, settings))
     if lack := shortage(store.sites(), settings):
-        return None, lack
+        return Solved(lack=lack)
     try:
-        head = _head(sender.method, store.summaries())
+        solved = _solved(sender.method, store.summaries())
     except SummaryGoneError as error:
         store.forget(error.client_id)
         return solve(store, settings)
-    head = head.with_provenance(sending=sender.settings())
+    assert solved.head is not None
+    head = solved.head.with_provenance(sending=sender.settings())
     head.save(path)
     if store.withdrawn() != withdrawn:  # by another process, in the meantime
         path.unlink(missing_ok=True)
         return solve(store, settings)
-    return head, ""
+    return replace(solved, head=head)
 
 
-def _head(method: Method[Any], summaries: KeptSummaries) -> Head:
+def _solved(method: Method[Any], summaries: KeptSummaries) -> Solved:
     """Solve at once where all fits into memory, or must; else as a stream."""
     with suppress(StreamingError):
         if summaries.size > IN_MEMORY:
-            return scale.solve(method, summaries.fragments()).head
-    return method.solve(summaries, screened=True)
+            return Solved(scale.solve(method, summaries.fragments()).head)
+    parts = ordered(summaries, method.summary_type)
+    pooled = method.pool(parts)
+    head = method.solve(parts, screened=True, pooled=pooled)
+    return Solved(head, parts=parts, pooled=None if summaries.size > IN_MEMORY else pooled)
 
 
 def _too_influential(store: SummaryStore, settings: Settings) -> dict[str, str]:
@@ -439,15 +459,9 @@ def _too_influential(store: SummaryStore, settings: Settings) -> dict[str, str]:
     return {one.client_ids[0]: f"{one} (max-influence is {most:g})" for one in found}
 
 
-def _influence(watch: Watch, store: SummaryStore, settings: Settings) -> dict[str, list[float]]:
-    """Return who moves the head most, the largest first, and name the first.
-
-    Of a federation that does not fit into memory it is not known.
-    """
-    summaries = store.summaries()
-    if summaries.size > IN_MEMORY:
-        return {}
-    found = influences(settings.job.sender.method, summaries)
+def _influence(watch: Watch, solved: Solved, settings: Settings) -> dict[str, list[float]]:
+    """Return who moves the head most, the largest first, and name the first."""
+    found = influences(settings.job.sender.method, solved.parts, pooled=solved.pooled)
     for one in found[:1]:
         watch.tell(f"most influence: {one}", event="influence", client=one.client_ids[0])
     return {one.client_ids[0]: [one.shift, one.changed] for one in found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
@@ -96,8 +96,11 @@ class Method(ABC, Generic[S]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "pool" in vars(cls) and "streamed" not in vars(cls):
-            cls.streamed = Method.streamed  # type: ignore[method-assign]  # not that of another pool
+        if "pool" in vars(cls):  # what follows from another pool does not from this one
+            if "streamed" not in vars(cls):
+                cls.streamed = Method.streamed  # type: ignore[method-assign]
+            if "pools_without" not in vars(cls):
+                cls.pools_without = Method.pools_without  # type: ignore[method-assign]
         if "name" in vars(cls):
             METHODS.add(cls.name, cls)
 
@@ -193,7 +196,12 @@ class Method(ABC, Generic[S]):
         return summary
 
     def solve(
-        self, summaries: Iterable[Summary], *, screened: bool = False, engine: Engine = "cpu"
+        self,
+        summaries: Iterable[Summary],
+        *,
+        screened: bool = False,
+        engine: Engine = "cpu",
+        pooled: Any = None,
     ) -> Head:
         """Return the head.
 
@@ -206,6 +214,8 @@ class Method(ABC, Generic[S]):
         engine : {"cpu", "cuda"}, default "cpu"
             Where the products of matrices and Cholesky's solution are computed: by SciPy, or by
             torch on CUDA in float64.
+        pooled : optional
+            What `pool` gives of them, where the caller has it.
 
         Raises
         ------
@@ -227,7 +237,7 @@ class Method(ABC, Generic[S]):
         for _, odd in () if screened or len(parts) > _SCREENED else screen(parts):
             warnings.warn(str(odd), OddSiteWarning, stacklevel=2)
         with computed_by(algebra):
-            head = self.fit(self.pool(parts))
+            head = self.fit(self.pool(parts) if pooled is None else pooled)
         made = head.provenance or Provenance(self.name)
         origin = common_origin(parts)
         provenance = replace(
@@ -273,6 +283,31 @@ class Method(ABC, Generic[S]):
 
         It does not depend on the hyperparameters that `fit` reads, so a grid over these pools once.
         """
+
+    def pools_without(
+        self, parts: Sequence[S], pooled: Any, places: Sequence[int]
+    ) -> Iterator[Any | None]:
+        """Yield what `pool` gives without each of some summaries, one at a time.
+
+        Parameters
+        ----------
+        parts : sequence of summaries
+        pooled
+            What `pool` gave of them.
+        places : sequence of int
+            Which of the summaries are left out in turn.
+
+        Yields
+        ------
+        pooled or None
+            None where nothing can be made of the others.
+        """
+        for place in places:
+            others = [*parts[:place], *parts[place + 1 :]]
+            try:
+                yield self.pool(others) if others else None
+            except SummaryError:
+                yield None
 
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Any | None:
         """Return what `pool` gives, up to rounding, however these samples are dealt to clients.

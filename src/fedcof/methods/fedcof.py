@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -29,7 +29,13 @@ from fedcof.methods.passes import (
     same,
 )
 from fedcof.methods.shrunk import Shrunk
-from fedcof.scatter import ClassStatistics, PickedStatistics, Scatter, ScatterParts
+from fedcof.scatter import (
+    ClassStatistics,
+    PickedStatistics,
+    Scatter,
+    ScatterParts,
+    one_after_the_other,
+)
 from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassMeans, Summary
 
@@ -118,6 +124,20 @@ class FedCOF(Shrunk[ClassMeans]):
         statistics = ClassStatistics.of(parts, robust=self.robust)
         warn_of_few_means(statistics.means_per_class)
         return self.estimate(statistics)
+
+    def pools_without(
+        self, parts: Sequence[ClassMeans], pooled: Scatter, places: Sequence[int]
+    ) -> Iterator[Scatter | None]:
+        """Yield the scatter less what a summary added, where that is all that it changed."""
+        again = partial(super().pools_without, parts, pooled)
+        estimated = self.robust or type(self).estimate is not FedCOF.estimate
+        if estimated or one_after_the_other(parts) is not parts or pooled.statistics is None:
+            yield from again(places)
+            return
+        starts = np.cumsum([0, *(len(part.classes) for part in parts)]).tolist()
+        left = pooled.without([slice(starts[k], starts[k + 1]) for k in places])
+        for place, scatter in zip(places, left, strict=True):
+            yield next(again([place])) if scatter is None else scatter
 
     def streamed(self) -> Pass[Any]:
         """Return a pass that counts, for the weights of the classes; the scatter comes next."""
