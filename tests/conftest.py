@@ -1,6 +1,9 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import settings
+from typer.main import get_command
 
 settings.register_profile("fedcof", deadline=None, max_examples=30)
 settings.load_profile("fedcof")
@@ -10,6 +13,20 @@ def pytest_collection_modifyitems(items):
     """Put the files with slow tests first, integration before all: no worker ends on a long one."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path.parent.name != "integration", item.path not in slow))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _command_line():
+    """Build the command line once, and again where a test adds a method: not for every command."""
+    from fedcof.methods import METHODS
+
+    @cache
+    def built(app, methods):
+        return get_command(app)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", lambda app: built(app, (*METHODS.values(),)))
+        yield
 
 
 @pytest.fixture
