@@ -27,7 +27,7 @@ test: lint
 
 soak: $(VENV)/.installed-test
 	FEDCOF_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -n0 -q -s tests/integration/test_soak.py \
-		tests/integration/test_deployment_secure.py
+		tests/integration/test_deployment.py
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html

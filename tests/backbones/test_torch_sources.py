@@ -15,15 +15,8 @@ import numpy as np
 import safetensors.torch
 import skimage.data
 import torch
+import transformers
 from torch import nn
-from transformers import (
-    MobileNetV2Config,
-    MobileNetV2Model,
-    ResNetConfig,
-    ResNetModel,
-    ViTConfig,
-    ViTModel,
-)
 
 from fedcof import backbones
 from fedcof.backbones import Backbone, Preprocessing
@@ -243,16 +236,18 @@ def save_transformers(folder, model, **preprocessor):
 
 
 def tiny_vit():
-    config = ViTConfig(
+    config = transformers.ViTConfig(
         hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
         image_size=32, patch_size=16,
     )  # fmt: skip
-    return ViTModel(config, add_pooling_layer=False)
+    return transformers.ViTModel(config, add_pooling_layer=False)
 
 
 def tiny_resnet():
-    config = ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic")
-    return ResNetModel(config)
+    config = transformers.ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic"
+    )
+    return transformers.ResNetModel(config)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +256,9 @@ def tiny_resnet():
         (tiny_vit, lambda output: output.last_hidden_state[:, 0]),
         (tiny_resnet, lambda output: output.pooler_output.flatten(1)),
         (
-            lambda: MobileNetV2Model(MobileNetV2Config(depth_multiplier=0.25, image_size=32)),
+            lambda: transformers.MobileNetV2Model(
+                transformers.MobileNetV2Config(depth_multiplier=0.25, image_size=32)
+            ),
             lambda output: output.pooler_output,
         ),
     ],
@@ -297,12 +294,10 @@ def test_the_size_of_the_cut_out_centre_is_that_of_the_input(weights, exported):
 
 
 def test_another_kind_of_model_is_refused(weights):
-    from transformers import BertConfig, BertModel
-
-    config = BertConfig(
+    config = transformers.BertConfig(
         hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4, vocab_size=9
     )
-    save_transformers(weights / "bert", BertModel(config))
+    save_transformers(weights / "bert", transformers.BertModel(config))
     with pytest.raises(BackboneError, match="is a bert; expected a vit"):
         backbones.get(str(weights / "bert"))
 
