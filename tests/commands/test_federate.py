@@ -17,9 +17,15 @@ pytestmark = pytest.mark.slow
 ARGUMENTS = ["federate", "--engine", "in-process", "--images", "200"]
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A cache, so that the features of the same images are extracted once for all tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def federate(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
+def federate(tmp_path, cache, monkeypatch):
+    monkeypatch.setenv("FEDCOF_CACHE", str(cache))
     run_folder = tmp_path / "run"
 
     def federate(*arguments, clients=5):
