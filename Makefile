@@ -9,10 +9,12 @@ BIN    := $(VENV)/bin
 OUT    ?= fedcof-demo
 MINUTES ?= 30
 
-# A worker takes whole files; tests/conftest.py puts the slowest first. As many workers as cores, with
-# one thread each: more of them were slower. Python keeps what it has compiled: the tests start dozens
-# of processes that import torch and flwr.
-PYTEST := OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n logical --dist loadfile --no-loadscope-reorder
+# A worker takes whole files, with one thread; tests/conftest.py puts the slowest first. `make test` has
+# one worker more than there are cores, since that with the real deployment waits for minutes: twice for
+# Flower to count a site that was killed as offline, 60 s. Python keeps what it has compiled: the tests
+# start dozens of processes that import torch and flwr.
+PYTEST  := OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder
+CORES   := $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: demo check test soak docs lint clean
 
@@ -20,10 +22,10 @@ demo: $(VENV)/.installed-core
 	$(BIN)/fedcof demo --out $(OUT)
 
 check: lint
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n $(CORES) -m "not slow"
 
 test: lint
-	$(PYTEST)
+	$(PYTEST) -n $$(( $(CORES) + 1 ))
 
 soak: $(VENV)/.installed-test
 	FEDCOF_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -n0 -q -s tests/integration/test_soak.py \
