@@ -79,7 +79,6 @@ Where no majority is left, as of two sites, all that differ are named.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -237,7 +236,11 @@ class Site:
             summary.counts.copy(),
             summary.total,
             summary.dim,
-            sys.intern(_shape(summary)),
+            _shape(
+                summary.dim,
+                summary.classes.dtype.kind == "U",
+                tuple(summary.axis_lengths.items()),
+            ),
             _shared(tuple(summary.made_by.items())),
             summary.scale,
             np.nan if trace is None else trace,
@@ -331,11 +334,12 @@ def misfits(sites: Mapping[K, Site]) -> dict[K, str]:
     return found
 
 
-def _shape(summary: Summary) -> str:
-    labels = "names" if summary.classes.dtype.kind == "U" else "numbers"
-    others = summary.axis_lengths.items() - {("dim", summary.dim)}
+@lru_cache(maxsize=64)
+def _shape(dim: int, named: bool, lengths: tuple[tuple[str, int], ...]) -> str:
+    others = {*lengths} - {("dim", dim)}
     axes = "".join(f", {axis} {length}" for axis, length in sorted(others))
-    return f"features of length {summary.dim} and {labels} for labels{axes}"
+    labels = "names" if named else "numbers"
+    return f"features of length {dim} and {labels} for labels{axes}"
 
 
 def _made_by(name: str, site: Site) -> str:

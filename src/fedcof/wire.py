@@ -92,10 +92,10 @@ def _read_json(text: bytes) -> Any:
     counted first, outside of strings.
     """
     if text.count(b"[") + text.count(b"{") <= _MOST_CONTAINERS:
-        return json.loads(text)
+        return json.loads(text.decode())
     characters = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
     inside = np.bitwise_xor.accumulate((characters == ord('"')).view(np.uint8))
     opens = (characters == ord("[")) | (characters == ord("{"))
     if np.count_nonzero(opens & (inside == 0)) > _MOST_CONTAINERS:
         raise ValueError("too many lists and objects in the header")
-    return json.loads(text)
+    return json.loads(text.decode())

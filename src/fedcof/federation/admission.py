@@ -7,6 +7,7 @@ clients that may be hostile.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from fedcof.errors import SettingError, SummaryError
 from fedcof.methods import Method
-from fedcof.summaries import Summary, check_classes, from_bytes
+from fedcof.summaries import Summary, check_classes
 from fedcof.summaries.base import TRANSFORM
+from fedcof.summaries.together import each_from_bytes
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
 
 _GROWTH = 1.1
@@ -59,17 +61,42 @@ class Admission:
         SummaryError
             With the client, whatever the bytes are.
         """
-        try:
-            summary = from_bytes(data)
-            self._check(client_id, summary)
-            self._check_samples(summary, announced)
-        except SummaryError as error:
-            raise SummaryError(error.code, error.message, client_id=client_id) from None
-        except Exception as error:  # hostile bytes may break a decoder in ways of their own
-            raise SummaryError(
-                "corrupt", f"cannot be decoded ({type(error).__name__})", client_id=client_id
-            ) from None
-        return summary
+        samples = {} if announced is None else {client_id: announced}
+        found = self.admit_all({client_id: data}, samples)[client_id]
+        if isinstance(found, SummaryError):
+            raise found
+        return found
+
+    def admit_all(
+        self, arrived: Mapping[str, bytes], announced: Mapping[str, int]
+    ) -> dict[str, Summary | SummaryError]:
+        """Decode and check what came as the summaries of clients.
+
+        Parameters
+        ----------
+        arrived : mapping of str to bytes
+            By client.
+        announced : mapping of str to int
+            As in `admit`, of the clients of which it is known.
+
+        Returns
+        -------
+        dict
+            Every client's summary, or why it is not let in; the clients in the order of their ids.
+        """
+        found = each_from_bytes(arrived)
+        for client_id, summary in found.items():
+            try:
+                if isinstance(summary, SummaryError):
+                    raise summary
+                self._check(client_id, summary)
+                self._check_samples(summary, announced.get(client_id))
+            except SummaryError as error:
+                found[client_id] = SummaryError(error.code, error.message, client_id=client_id)
+            except Exception as error:  # hostile numbers may break a check in ways of their own
+                reason = f"cannot be checked ({type(error).__name__})"
+                found[client_id] = SummaryError("corrupt", reason, client_id=client_id)
+        return found
 
     def _check(self, client_id: str, summary: Summary) -> None:
         expected = self.method.summary_type.kind
@@ -89,8 +116,10 @@ class Admission:
                     "shape",
                     f"the axis {axis!r} has length {length}, expected {expected_lengths[axis]}",
                 )
-        rows = max(Counter(summary.classes.tolist()).values())
-        allowed = self.method.rows_per_class
+        labels, allowed = summary.classes.tolist(), self.method.rows_per_class
+        if len(set(labels)) == len(labels):
+            return
+        rows = max(Counter(labels).values())
         if rows > allowed:
             raise SummaryError("rows", f"{rows} rows for one class, at most {allowed} are expected")
 

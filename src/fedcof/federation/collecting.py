@@ -223,18 +223,21 @@ class Collector:
         To look at the open questions of thousands of SuperNodes takes time, which is theirs where
         all are on one machine: at most half of it is spent so.
         """
-        started = self._now()
+        started, receiving = self._now(), 0.0
         self._heed_withdrawn()
         online = self._asking.update_online()
         answered = False
         for question, answer in self._asking.answers():
+            arrived = self._now()
             self._receive(question, answer)
+            receiving += self._now() - arrived
             answered = True
         asked = [self._ask_next(node_id) for node_id in online]
         self._give_up_waiting()
         self._watch.look(self.counts)
         if not any(asked):
-            self._sleep(max(0.0 if answered else self._pause, self._now() - started))
+            looking = self._now() - started - receiving
+            self._sleep(max(0.0 if answered else self._pause, looking))
 
     def counts(self) -> dict[str, Any]:
         """Return how far collecting is, as fields of `Status`."""
@@ -268,6 +271,15 @@ class Collector:
         self.report.asked.update(clients)
         named = {"clients": list(clients), "limit": self._plan.max_message}
         return self._asking.ask(node_id, SUMMARIZE, {**self._job_record, **named}, clients)
+
+    def _ask_on(self, node_id: int, answered: frozenset[str]) -> None:
+        """Let a SuperNode go on while the clients that it has answered for are let in and kept.
+
+        Not where a quorum may be reached with these.
+        """
+        if not self._plan.quorum and self._nodes[node_id].online:
+            self._pending -= answered
+            self._ask_next(node_id)
 
     def _along(self, node_id: int) -> Record:
         """Return what lets a SuperNode send summaries along with the names of its clients.
@@ -317,6 +329,7 @@ class Collector:
             raise AnswerError("mentions none of the clients that it was asked for")
         if alone:
             self._asking.good(question)
+            self._ask_on(node_id, mentioned)
         self.report.asked |= mentioned
         self.report.wire_bytes += sum(map(len, answer.summaries.values()))
         for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
@@ -367,15 +380,15 @@ class Collector:
         withdrawn = self._store.withdrawn()
         let_in: dict[str, tuple[Summary, bytes]] = {}
         known, most = set(self._classes), self._plan.max_classes
-        for client_id, data in arrived.items():
-            if client_id in withdrawn:
-                continue
-            if client_id in self._accepted:
-                same = self._store.holds(client_id, data)
-                (self.report.duplicate if same else self.report.conflicting).add(client_id)
-                continue
+        for client_id in arrived.keys() & self._accepted - withdrawn:
+            same = self._store.holds(client_id, arrived[client_id])
+            (self.report.duplicate if same else self.report.conflicting).add(client_id)
+        fresh = arrived.keys() - self._accepted - withdrawn
+        admitted = self._admission.admit_all({name: arrived[name] for name in fresh}, announced)
+        for client_id, summary in admitted.items():
             try:
-                summary = self._admission.admit(client_id, data, announced=announced.get(client_id))
+                if isinstance(summary, SummaryError):
+                    raise summary
                 new = set(summary.classes.tolist()) - known
                 if len(known) + len(new) > most:
                     raise SummaryError("classes", f"more than {most} classes in all")
@@ -383,7 +396,7 @@ class Collector:
                 self._refuse(client_id, f"{error.code}: {error.message}")
                 continue
             known |= new
-            let_in[client_id] = summary, data
+            let_in[client_id] = summary, arrived[client_id]
         if let_in:
             self.report.conflicting |= let_in.keys() - self._store.add(let_in)
         for client_id, (summary, _) in let_in.items():

@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +27,7 @@ from fedcof.errors import RunFolderError, SummaryError
 from fedcof.scale import Fragment, Read
 from fedcof.screening import Site, misfits, screen
 from fedcof.summaries import Summary, from_bytes
+from fedcof.summaries.together import each_from_bytes, from_bytes_together
 
 SCHEMA = 3
 """Version of the tables; another one is refused."""
@@ -171,13 +171,23 @@ class SummaryStore:
             )
 
     def _read(self) -> None:
+        some, held = dict[str, bytes](), 0
         for client_id, data in self._database.execute("SELECT client_id, data FROM summaries"):
             if not isinstance(client_id, str) or not isinstance(data, bytes):
                 raise TypeError("a client without a name, or a summary that is none")
-            try:
-                self._note(client_id, from_bytes(data), data)
-            except SummaryError as error:
-                self.unreadable[client_id] = error.message
+            some[client_id] = data
+            held += len(data)
+            if held >= _READ_AHEAD:
+                self._note_all(some)
+                some, held = {}, 0
+        self._note_all(some)
+
+    def _note_all(self, read: Mapping[str, bytes]) -> None:
+        for client_id, summary in each_from_bytes(read).items():
+            if isinstance(summary, SummaryError):
+                self.unreadable[client_id] = summary.message
+            else:
+                self._note(client_id, summary, read[client_id])
 
     def _note(self, client_id: str, summary: Summary, data: bytes) -> None:
         self._judged = None
@@ -466,7 +476,8 @@ class KeptSummaries:
     def __iter__(self) -> Iterator[Summary]:
         # No statement stays open meanwhile: another process could not erase a client then.
         for names in self._pieces(_READ_AHEAD):
-            yield from self._of(names)
+            for part in self._of(names):
+                yield from part.apart()
 
     def fragments(self) -> list[Fragment]:
         """Return all in fragments, of which `fedcof.scale.solve` makes a head."""
@@ -474,7 +485,7 @@ class KeptSummaries:
             _KeptFragment(
                 [self._sites[name] for name in names],
                 sum(self._sizes[name] for name in names),
-                partial(self._of, names),
+                self._of,
             )
             for names in self._pieces(_FRAGMENT)
         ]
@@ -491,16 +502,20 @@ class KeptSummaries:
         if some:
             yield some
 
-    def _of(self, names: Sequence[str]) -> Iterator[Summary]:
-        """Yield the summaries of some clients, which follow each other."""
+    def _of(self, names: Sequence[str]) -> list[Summary]:
+        """Return the summaries of some clients, which follow each other, together if they can be.
+
+        They were checked one by one when they came.
+        """
         column = "data" if self._decoded is None else "NULL"
         query = f"SELECT client_id, {column} FROM summaries WHERE client_id BETWEEN ? AND ?"
         found = dict(self._select(query, names[0], names[-1]))
         for client_id in names:
             if client_id not in found:
                 raise SummaryGoneError(client_id)
-            data = found.pop(client_id)
-            yield from_bytes(data) if self._decoded is None else self._decoded[client_id]
+        if self._decoded is not None:
+            return [self._decoded[client_id] for client_id in names]
+        return from_bytes_together([found[client_id] for client_id in names])
 
 
 @dataclass(frozen=True, eq=False)
@@ -509,12 +524,14 @@ class _KeptFragment:
 
     sites: Sequence[Site]
     size: int
-    decode: Callable[[], Iterable[Summary]]
+    decode: Callable[[Sequence[str]], Sequence[Summary]]
 
     def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
         """Return the summaries; where counts are enough, what is known without decoding."""
-        parts: Iterable[Any] = self.sites if counts_alone else self.decode()
-        return Read([part for part in parts if left_out.isdisjoint(part.client_ids)])
+        sites = [site for site in self.sites if left_out.isdisjoint(site.client_ids)]
+        if counts_alone or not sites:
+            return Read(sites)
+        return Read(self.decode([name for site in sites for name in site.client_ids]))
 
     def places(self, client_id: str) -> list[str]:
         """Return where a client stands."""

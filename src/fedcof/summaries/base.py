@@ -48,6 +48,9 @@ _SPREAD = 16
 _FEW_BYTES = 2**20
 """beside so many."""
 
+_SMALL = 2**16
+"""Numbers of an array of which a mask costs nothing."""
+
 _NAMED_IN_ERROR = 5
 """Clients that an error names; of the others it gives the number."""
 
@@ -186,7 +189,7 @@ class Summary(ABC):
         if isinstance(value, np.ndarray):
             value = value.view()
             value.flags.writeable = False
-        object.__setattr__(self, name, value)
+        self.__dict__[name] = value  # which a frozen dataclass lets nobody else set
 
     @property
     @abstractmethod
@@ -550,6 +553,37 @@ def from_bytes(data: bytes) -> Summary:
         If the bytes are truncated or corrupt, of another schema, kind or coding than those known,
         or the summary in them breaks a rule.
     """
+    return checked(*read_fields(data))
+
+
+def checked(kind: type[S], fields: Mapping[str, Any]) -> S:
+    """Return a summary of what `read_fields` read.
+
+    Raises
+    ------
+    SummaryError
+        If it breaks a rule.
+    """
+    try:
+        return kind(**fields)
+    except TypeError:
+        raise _with_arrays(kind.kind, fields.keys() - {"client_ids", "origin"}) from None
+
+
+def _with_arrays(kind: str, names: Iterable[str]) -> SummaryError:
+    message = f"a summary of kind {kind!r} with the arrays {sorted(names)}"
+    return SummaryError("corrupt", message)
+
+
+def read_fields(data: bytes) -> tuple[type[Summary], dict[str, Any]]:
+    """Read the kind of a summary and its fields from the wire, which are not checked yet.
+
+    Raises
+    ------
+    SummaryError
+        If the bytes are truncated or corrupt, or of another schema, kind or coding than those
+        known.
+    """
     try:
         arrays, metadata = decode(data)
         schema, kind = metadata.get("schema"), str(metadata["kind"])
@@ -558,11 +592,10 @@ def from_bytes(data: bytes) -> Summary:
         coding = str(metadata.get("coding", Float32.name))
         client_ids = tuple(metadata["client_ids"])
         if "classes" in metadata:
-            # NumPy gives all strings the length of the longest: one could eat the memory.
             longest = max(map(len, metadata["classes"]), default=0)
             if longest > MAX_CLASS_NAME:
                 raise ValueError(f"a class has more than {MAX_CLASS_NAME} characters")
-            if 4 * longest * len(metadata["classes"]) > _SPREAD * len(data) + _FEW_BYTES:
+            if spreads(longest, len(metadata["classes"]), len(data)):
                 raise ValueError("the names of the classes are of too different a length")
             arrays["classes"] = np.asarray(metadata["classes"])
     except SummaryError:
@@ -580,19 +613,26 @@ def from_bytes(data: bytes) -> Summary:
     for name, chosen in codings.items():
         parts = {key: arrays[key] for key in arrays if key.partition(".")[0] == name}
         if parts:
-            with naming(client_ids[0] if client_ids else ""):
+            try:
                 statistics[name] = _decode(name, parts, CODINGS[chosen])
+            except SummaryError as error:
+                own = client_ids[0] if client_ids else ""
+                raise SummaryError(error.code, error.message, client_id=own) from None
     others = {
         key: array for key, array in arrays.items() if key.partition(".")[0] not in statistics
     }
-    try:
-        return found(
-            client_ids=client_ids, origin=metadata.get("origin", {}), **statistics, **others
-        )
-    except TypeError:
-        raise SummaryError(
-            "corrupt", f"a summary of kind {kind!r} with the arrays {sorted(arrays)}"
-        ) from None
+    fields = {"client_ids": client_ids, "origin": metadata.get("origin", {})}
+    if fields.keys() & others.keys():
+        raise _with_arrays(kind, arrays)
+    return found, {**fields, **statistics, **others}
+
+
+def spreads(longest: int, rows: int, size: int) -> bool:
+    """Return whether names of classes take far more memory than the `size` bytes they came in.
+
+    NumPy gives all strings the length of the longest: one could eat the memory.
+    """
+    return 4 * longest * rows > _SPREAD * size + _FEW_BYTES
 
 
 def _decode(name: str, parts: Mapping[str, NDArray[Any]], coding: Coding) -> NDArray[Any]:
@@ -874,9 +914,11 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
     SummaryError
         With the place of the first such value and the number of rows that have one.
     """
-    # The sum is not finite if a value is not; only then is a mask of the array's size made.
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspect = not np.isfinite(array.sum(dtype=np.float64))
+    # The sum is not finite if a value is not; only then is a mask of a large array made.
+    suspect = array.size <= _SMALL
+    if not suspect:
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = not np.isfinite(array.sum(dtype=np.float64))
     if suspect and not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))
         raise SummaryError(

@@ -30,6 +30,7 @@ class ClassMeans(ClientRows):
     kind: ClassVar[str] = "class-means"
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"means": ("rows", "dim")}
     centred: ClassVar[frozenset[str]] = frozenset({"means"})
+    checked_by_row: ClassVar[bool] = True
 
     means: NDArray[np.floating[Any]]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,10 @@ class ClientRows(Summary):
 
     A statistic with an array that has no row a class has to say how it is merged.
     """
+
+    checked_by_row: ClassVar[bool] = False
+    """Whether each client's rows are sound where the rows of several together are: then thousands
+    of clients are checked at once. Every array of the statistic has a row a class."""
 
     def _check(self) -> None:
         super()._check()
@@ -41,6 +46,8 @@ class ClientRows(Summary):
         """Return the summaries of the clients behind this one."""
         if len(self.client_ids) == 1:
             return [self]
+        if self.checked_by_row:
+            return self._parts()
         return [
             type(self)(
                 client_ids=(client_id,),
@@ -52,6 +59,33 @@ class ClientRows(Summary):
                 self.rows_by_client(), self._others_apart(), strict=True
             )
         ]
+
+    def _parts(self) -> list[Self]:
+        """Return views of every client's rows, which have been checked as rows of all."""
+        stops = np.cumsum(self.rows_per_client)
+        starts = stops - self.rows_per_client
+        arrays = [(name, getattr(self, name)) for name in self._row_fields()]
+        numbers = self.formula_bytes // self.rows_sent
+        parts = []
+        for client_id, start, stop, total in zip(
+            self.client_ids,
+            starts.tolist(),
+            stops.tolist(),
+            np.add.reduceat(self.counts, starts).tolist(),
+            strict=True,
+        ):
+            part = object.__new__(type(self))
+            part.__dict__.update(
+                {name: array[start:stop] for name, array in arrays},
+                client_ids=(client_id,),
+                rows_per_client=one_of(stop - start),
+                origin=self.origin,
+                total=total,
+                rows_sent=stop - start,
+                formula_bytes=numbers * (stop - start),
+            )
+            parts.append(part)
+        return parts
 
     def _row_fields(self) -> list[str]:
         return ["classes", "counts", *self._by_row()]
@@ -94,6 +128,14 @@ class ClientRows(Summary):
             name: np.concatenate([getattr(part, name)[rows] for _, part, rows in pieces])
             for name in ("classes", "counts", *cls._by_row())
         }
+
+
+@lru_cache(maxsize=1024)
+def one_of(rows: int) -> NDArray[np.int64]:
+    """Return how many rows one client has, as an array that is shared."""
+    array = np.array([rows])
+    array.flags.writeable = False
+    return array
 
 
 def joining(classes: NDArray[Any], counts: NDArray[np.int64], least: int) -> NDArray[np.int64]:
