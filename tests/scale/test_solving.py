@@ -103,6 +103,23 @@ def test_sketches_are_streamed_with_what_is_chosen(settings):
     np.testing.assert_allclose(two.slopes, method.solve(parts[:2]).slopes, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [("fedcof", 3), ("fedcof-pooled", 2), ("fedcof-oracle", 2), ("fedcof-sketch", 3)],
+)
+def test_means_far_from_zero_are_summed_once_more_about_those_of_their_classes(name, passes):
+    method = get_method(name)
+    parts, given = federation(method, offset=3000.0), []
+
+    def counted(task, fragments):
+        given.append(task)
+        return map(task, fragments)
+
+    head = solve(method, fragments(parts), engine=counted).head
+    assert len(given) == passes
+    np.testing.assert_allclose(head.slopes, method.solve(parts).slopes, rtol=1e-9, atol=1e-10)
+
+
 def test_several_means_a_class():
     method = get_method("fedcof", means_per_class=3)
     parts = federation(method)

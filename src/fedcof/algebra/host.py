@@ -36,8 +36,12 @@ class Host:
         product = linalg.get_blas_funcs("syrk", dtype=centres.dtype)
         products = np.zeros((dim, dim), order="F")
         sums = np.zeros((num_groups, dim))
+        about_zero = not centres.any()
         for rows, group_index, scales in blocks:
-            _centre(rows, centres, group_index, scales)
+            if about_zero:
+                np.multiply(rows, scales[:, None], out=rows)
+            else:
+                _centre(rows, centres, group_index, scales)
             sums += sum_block(rows, scales, group_index, num_groups)
             products += product(1.0, rows.T)
         return sums, products

@@ -75,8 +75,8 @@ def _weighted_at_last(total: ClassScatter, picked: PickedRows | None = None) -> 
     totals = total.totals
     warn_of_few_means(totals.rows)
     weight = _weight(totals.counts, totals.rows)
-    weighted = replace(total, scatter=weight * total.scatter)
-    return scatter_of(np.full(len(totals.classes), weight), weighted, picked)
+    found = scatter_of(np.full(len(totals.classes), weight), total, picked)
+    return replace(found, within_scatter=weight * found.within_scatter)
 
 
 def _weight(class_counts: NDArray[np.int64], means_per_class: NDArray[np.int64]) -> float:

@@ -18,6 +18,7 @@ from fedcof.errors import naming
 from fedcof.methods.base import Outline
 from fedcof.methods.fedcof import statistics_of
 from fedcof.methods.passes import (
+    ClassPoints,
     ClassScatter,
     Pass,
     PickedRows,
@@ -208,18 +209,21 @@ class SketchPass(Pass[list[SketchSums | None]]):
     ----------
     folds : mapping of str to int, optional
         The fold of every client; all in one by default.
+    points : ClassPoints, optional
+        What the scatter of the means is summed about; see `fedcof.methods.passes.ScatterPass`.
     """
 
     folds: Mapping[str, int] | None = None
+    points: ClassPoints | None = None
 
     def partial(self, parts: Sequence[ScatterSketch]) -> list[SketchSums | None]:
         """Sum over what these clients sent."""
         if self.folds is None:
-            return [_sums_of(parts)]
+            return [_sums_of(parts, self.points)]
         of_fold: list[list[ScatterSketch]] = [[] for _ in range(_FOLDS)]
         for part in (own for merged in parts for own in merged.apart()):
             of_fold[self.folds[part.client_ids[0]]].append(part)
-        return [_sums_of(some) if some else None for some in of_fold]
+        return [_sums_of(some, self.points) if some else None for some in of_fold]
 
     def add(
         self, first: list[SketchSums | None], second: list[SketchSums | None]
@@ -228,17 +232,21 @@ class SketchPass(Pass[list[SketchSums | None]]):
         pairs = zip(first, second, strict=True)
         return [a if b is None else b if a is None else a + b for a, b in pairs]
 
-    def finish(self, total: list[SketchSums | None]) -> list[SketchSums]:
-        """Return the folds that have clients."""
-        return [sums for sums in total if sums is not None]
+    def finish(self, total: list[SketchSums | None]) -> object:
+        """Return the folds that have clients; or the same pass about the class means."""
+        folds = [sums for sums in total if sums is not None]
+        means = reduce(add, folds).means
+        if self.points is None and not means.is_exact:
+            return replace(self, points=ClassPoints(means.totals.classes, means.means))
+        return folds
 
 
-def _sums_of(parts: Sequence[ScatterSketch]) -> SketchSums:
+def _sums_of(parts: Sequence[ScatterSketch], points: ClassPoints | None) -> SketchSums:
     labels = np.concatenate([part.classes for part in parts])
     counts = np.concatenate([part.counts for part in parts])
     vectors = [part.vectors for part in parts]
     return SketchSums(
-        ClassScatter.of([part.means for part in parts], labels, counts),
+        ClassScatter.of([part.means for part in parts], labels, counts, points=points),
         outer_products(vectors, np.float64),
         float(sum(part.trace.sum(dtype=np.float64) for part in parts)),
     )

@@ -11,27 +11,35 @@ Partial results are plain arrays: a few of shape (classes, dim) and (dim, dim). 
 and where, is not known here; see `fedcof.scale`. A method says which pass comes first by
 `Method.streamed`.
 
-Scatter is summed in float64 about the class means of the summaries at hand. Two scatters about
-different means are merged by the update of Chan, Golub and LeVeque (1983)::
+Scatter is summed in float64 about zero, and moved to the class means in the end::
 
-    S = S_a + S_b + W_a W_b / (W_a + W_b) (mu_a - mu_b)(mu_a - mu_b)^T
+    sum w (x - mu)(x - mu)^T = sum w x x^T - W mu mu^T
+
+So parts need not agree on their means. Where the means are so large beside the scatter that more
+than three of the 16 digits would be lost, another pass sums about the class means.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.numerics import outer_products, scatter_about_means, sum_by_group
+from fedcof.errors import SummaryError
+from fedcof.numerics import CentredScatter, sum_by_group
 from fedcof.summaries import Summary
 from fedcof.summaries.class_sums import ClassSums
 
 P = TypeVar("P")
+
+_LARGEST_CORRECTION = 1000.0
+"""If moving the scatter to the means subtracts more than 1000 times what is left, three digits are
+lost of 16: the scatter is then summed again, about the means."""
 
 
 ROBUST = "with robust, what a mean counts depends on all others"
@@ -167,23 +175,26 @@ class Census(Pass[ClassTotals]):
 
 @dataclass(frozen=True, eq=False)
 class ClassScatter:
-    """The weighted scatter of rows about the means of their classes; two are merged by Chan.
+    """The weighted scatter of rows, summed about points that are the same in all parts; adds up.
 
     Parameters
     ----------
     totals : ClassTotals
     weights : ndarray of float64, shape (classes,)
         The sum of the weights of the rows, W.
-    means : ndarray of float64, shape (classes, dim)
-        Their weighted mean.
-    scatter : ndarray of float64, shape (dim, dim)
-        The sum of ``w (x - mu)(x - mu)^T``.
+    sums : ndarray of float64, shape (classes, dim)
+        The sum of ``w (x - p)``, where p is the point of the row's class.
+    products : ndarray of float64, shape (dim, dim)
+        The sum of ``w (x - p)(x - p)^T``. Only the upper triangle is filled.
+    points : ClassPoints, optional
+        The point of every class; zero by default.
     """
 
     totals: ClassTotals
     weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    scatter: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    products: NDArray[np.float64]
+    points: ClassPoints | None = None
 
     @classmethod
     def of(
@@ -192,6 +203,7 @@ class ClassScatter:
         labels: NDArray[Any],
         counts: NDArray[np.int64],
         weight_of: ClassWeights | None = None,
+        points: ClassPoints | None = None,
     ) -> ClassScatter:
         """Sum over rows that count for their samples, times the weight of their class."""
         totals = ClassTotals.of(labels, counts)
@@ -199,29 +211,70 @@ class ClassScatter:
         weights = counts.astype(np.float64)
         if weight_of is not None:
             weights *= weight_of(totals.classes)[class_index]
-        means, scatter = scatter_about_means(
-            arrays, weights, class_index, classes, dtype=np.float64
-        )
-        by_class = np.bincount(class_index, weights, classes).astype(np.float64)
-        return cls(totals, by_class, means, scatter)
+        about = np.zeros((classes, arrays[0].shape[1]))
+        if points is not None:
+            about = points(totals.classes)
+        with np.errstate(over="ignore", invalid="ignore"):  # told where the scatter is asked for
+            part = CentredScatter.of(arrays, weights, class_index, about)
+        return cls(totals, part.weights, part.sums, part.scatter, points)
 
     def __add__(self, other: ClassScatter) -> ClassScatter:
         totals = self.totals + other.totals
-        shape = len(totals.classes), self.means.shape[1]
-        weights, means = np.zeros((2, shape[0])), np.zeros((2, *shape))
-        for side, part in enumerate((self, other)):
+        weights, sums = np.zeros(len(totals.classes)), np.zeros((len(totals.classes), self.dim))
+        for part in (self, other):
             places = totals.places(part.totals.classes)
-            weights[side, places], means[side, places] = part.weights, part.means
-        both = weights.sum(axis=0)
-        share = weights[1] / both
-        apart = means[1] - means[0]
-        merged = np.where(weights[0, :, None] > 0, means[0] + share[:, None] * apart, means[1])
-        in_both = (weights > 0).all(axis=0)
-        moved = apart[in_both] * np.sqrt(weights[0] * share)[in_both, None]
-        scatter = self.scatter + other.scatter
-        if len(moved):
-            scatter += outer_products([moved], np.float64)
-        return ClassScatter(totals, both, merged, scatter)
+            weights[places] += part.weights
+            sums[places] += part.sums
+        return ClassScatter(totals, weights, sums, self.products + other.products, self.points)
+
+    @property
+    def dim(self) -> int:
+        """The length of a row."""
+        return int(self.sums.shape[1])
+
+    @cached_property
+    def _centred(self) -> CentredScatter:
+        centres = np.zeros_like(self.sums)
+        if self.points is not None:
+            centres = self.points(self.totals.classes)
+        return CentredScatter(centres, self.weights, self.sums, self.products)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The weighted mean of every class, shape (classes, dim)."""
+        return self._centred.means
+
+    @cached_property
+    def scatter(self) -> NDArray[np.float64]:
+        """The sum of ``w (x - mu)(x - mu)^T`` about the means, shape (dim, dim).
+
+        Raises
+        ------
+        SummaryError
+            If it is not finite.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            scatter = self._centred.about_means()
+        if not np.isfinite(scatter).all():
+            raise SummaryError("overflow", "the scatter overflows: a mean is too large")
+        return scatter
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether moving the scatter to the means costs no more than three digits of float64."""
+        return self._centred.correction <= _LARGEST_CORRECTION * float(np.trace(self.scatter))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPoints:
+    """A point for every class, by its label; shape (classes, dim)."""
+
+    classes: NDArray[Any]
+    points: NDArray[np.float64]
+
+    def __call__(self, classes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the points of some of the classes."""
+        return np.asarray(self.points[np.searchsorted(self.classes, classes)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,10 +299,13 @@ class ScatterPass(Pass[ClassScatter]):
         Returns what `Method.fit` takes, from the scatter of all.
     weights : ClassWeights, optional
         How often the scatter of every class is taken; once by default.
+    points : ClassPoints, optional
+        What the scatter is summed about; zero by default.
     """
 
     then: Callable[[ClassScatter], object]
     weights: ClassWeights | None = None
+    points: ClassPoints | None = None
 
     def partial(self, parts: Sequence[Any]) -> ClassScatter:
         """Sum over the means of these summaries."""
@@ -258,14 +314,17 @@ class ScatterPass(Pass[ClassScatter]):
             np.concatenate([part.classes for part in parts]),
             np.concatenate([part.counts for part in parts]),
             self.weights,
+            self.points,
         )
 
     def add(self, first: ClassScatter, second: ClassScatter) -> ClassScatter:
-        """Merge them."""
+        """Add them."""
         return first + second
 
     def finish(self, total: ClassScatter) -> object:
-        """Return what the head is made of."""
+        """Return what the head is made of; a pass about the class means where that is needed."""
+        if self.points is None and not total.is_exact:
+            return replace(self, points=ClassPoints(total.totals.classes, total.means))
         return self.then(total)
 
 
@@ -394,8 +453,12 @@ class Together(Pass[tuple[Any, ...]]):
         return tuple(one.add(a, b) for one, a, b in zip(self.passes, first, second, strict=True))
 
     def finish(self, total: tuple[Any, ...]) -> object:
-        """Return what is made of all results together."""
-        found = (one.finish(result) for one, result in zip(self.passes, total, strict=True))
+        """Return what is made of all results together; all once more, where one needs it."""
+        found = [one.finish(result) for one, result in zip(self.passes, total, strict=True)]
+        if any(isinstance(result, Pass) for result in found):
+            pairs = zip(self.passes, found, strict=True)
+            again = [result if isinstance(result, Pass) else one for one, result in pairs]
+            return Together(again, self.then)
         return self.then(*found)
 
 

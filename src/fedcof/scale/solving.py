@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -223,7 +224,7 @@ def work(
     # One thread: how many there are must not show in the last bit. An engine has many workers.
     with threadpool_limits(limits=1, user_api="blas"):
         value = step.partial(read.parts)
-    names = tuple(name for part in read.parts for name in part.client_ids)
+    names = tuple(chain.from_iterable(part.client_ids for part in read.parts))
     return Result(value, Tally.of(method, read.parts), names, read.set_aside, fragment.size)
 
 

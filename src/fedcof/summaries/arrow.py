@@ -306,13 +306,14 @@ class Table:
         faults = {known[k]: error for k, error in _faults(table, known, index).items()}
         self._faults = {name: faults[name] for name in sorted(faults.keys() - left_out)}
         away = left_out | faults.keys()
-        if gone := [place for place, name in enumerate(known) if name in away]:
+        gone = [place for place, name in enumerate(known) if name in away] if away else []
+        if gone:
             kept = ~np.isin(index, gone)
             table, index = table.filter(pa.array(kept)), index[kept]
             table = table.combine_chunks()
         self._table = table
         starts = _starts(index)
-        self.client_ids = tuple(known[place] for place in index[starts].tolist())
+        self.client_ids = tuple(map(known.__getitem__, index[starts].tolist()))
         self._starts = np.append(starts, len(index))
         self.rows_per_client = np.diff(self._starts)
         self.counts = _integers(table, "count")
@@ -400,7 +401,7 @@ class Table:
             name: self._array(name, rows) for name in self.layout.summary_type.axes
         }
         return self.layout.summary_type(
-            client_ids=tuple(self.client_ids[place] for place in places),
+            client_ids=tuple(map(self.client_ids.__getitem__, places)),
             rows_per_client=self.rows_per_client[places],
             classes=self.classes[rows],
             counts=self.counts[rows],

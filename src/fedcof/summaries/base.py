@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
-from operator import attrgetter, itemgetter
+from operator import attrgetter, ge, itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -147,8 +147,10 @@ class Summary(ABC):
             self._check()
 
     def _check(self) -> None:
-        self._set("client_ids", tuple(str(name) for name in self.client_ids))
-        if not self.client_ids or any(b < a or a == b != "" for a, b in pairwise(self.client_ids)):
+        self._set("client_ids", tuple(map(str, self.client_ids)))
+        ids = self.client_ids
+        ascending = not any(map(ge, ids, ids[1:]))  # the usual case, and fast
+        if not ids or not (ascending or all(a < b or a == b == "" for a, b in pairwise(ids))):
             raise SummaryError(
                 "client-ids", "the client ids must be in ascending order, each once, at least one"
             )
