@@ -8,6 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -42,6 +43,20 @@ def test_ray_that_is_not_installed_is_named_with_the_line_that_installs_it(monke
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"Ray is not installed: pip install .*\[flower\]"):
         ray_engine().__enter__()
+
+
+def test_ray_that_somebody_else_has_started_is_not_joined(monkeypatch):
+    given = {}
+    double = SimpleNamespace(
+        init=lambda **options: given.update(options),
+        cluster_resources=lambda: {"CPU": 2.0},
+        shutdown=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", double)
+    with ray_engine(workers=2):
+        assert given["address"] == "local"
+    with ray_engine("auto"):
+        assert given["address"] == "auto"
 
 
 def test_ray_is_told_not_to_report_before_it_is_imported():

@@ -60,6 +60,7 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
         options["address"] = address
     else:
         options |= {
+            "address": "local",  # or it would join what somebody else has started here
             "num_cpus": workers or os.cpu_count(),
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
