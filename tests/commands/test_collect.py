@@ -1,6 +1,7 @@
 """`fedcof collect`, `summarize --append`, and `solve` of what they write."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from fedcof import FedCOF, LinearHead
+from fedcof import Fed3R, FedCOF, LinearHead, merge
 from fedcof.cli import app
 from fedcof.scale.writing import append
 from fedcof.summaries.arrow import to_arrow
@@ -203,3 +204,96 @@ def test_what_needs_all_summaries_says_so(tmp_path):
     assert (robust.exit_code, influence.exit_code) == (1, 1)
     assert "cannot be solved without all summaries in memory" in robust.output
     assert "--max-influence needs all summaries in memory" in influence.output
+
+
+def test_who_has_withdrawn_from_one_folder_has_withdrawn_from_all(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    append(one, summaries("abc"))
+    append(two, summaries("def"))
+    (one / "withdrawn.json").write_text('{"withdrawn": ["e", "nobody"]}')
+    for engine in ("memory", "stream"):
+        done = run("solve", one, two, "--engine", engine, "--out", tmp_path / engine)
+        assert done.exit_code == 3, done.output
+        assert "client 'e' has withdrawn" in done.output
+        assert solved(tmp_path / engine).provenance.clients == 5
+    collected = run("collect", one, two, "--out", tmp_path / "data")
+    assert collected.exit_code == 3, collected.output
+    assert "set aside " in collected.output
+    assert "client 'e' has withdrawn" in collected.output
+    assert "nobody" not in collected.output
+    (path,) = (tmp_path / "data").iterdir()
+    assert set(pq.read_table(path)["client"].to_pylist()) == set("abcdf")
+
+
+def test_a_sum_of_several_clients_is_set_aside_by_its_file_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(20) % 2
+    parts = [
+        Fed3R().summarize(rng.normal(size=(20, 3)), labels, client_id=name) for name in "abcdef"
+    ]
+    merge(parts[:2]).save(tmp_path / "sum.summary")
+    for part in parts[2:]:
+        part.save(tmp_path / f"{part.client_ids[0]}.summary")
+    done = run("collect", tmp_path, "--out", tmp_path / "data")
+    assert done.exit_code == 3, done.output
+    assert f"set aside {tmp_path / 'sum.summary'}: " in done.output
+    (path,) = (tmp_path / "data").iterdir()
+    assert set(pq.read_table(path)["client"].to_pylist()) == set("cdef")
+
+
+@pytest.mark.parametrize(
+    ("command", "where", "told"),
+    [
+        ("solve", "fedcof.scale.solving.work", "no head is written"),
+        ("collect", "fedcof.scale.writing.to_arrow", "nothing is added"),
+    ],
+)
+def test_a_command_that_is_stopped_leaves_nothing_and_says_so(
+    command, where, told, tmp_path, monkeypatch
+):
+    pq.write_table(to_arrow(summaries("abc")), tmp_path / "x.parquet")
+
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, stop)
+    engine = ["--engine", "stream"] if command == "solve" else []
+    done = run(command, tmp_path / "x.parquet", *engine, "--out", tmp_path / "out")
+    assert done.exit_code == 130, done.output
+    assert told in done.output
+    assert "goes on from here" not in done.output
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_a_disk_that_is_full_adds_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcof.scale.writing.secrets.token_hex", lambda length: "full")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / ".part-full").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        append(tmp_path / "data", summaries("abc"))
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_what_other_programs_write_is_read(tmp_path):
+    table = to_arrow(summaries(["a", "Zürich", "東京", "b" * 2000]))
+    plain = tmp_path / "plain.parquet"
+    pq.write_table(table, plain)
+    types = {
+        "client": pa.large_string(),
+        "class": pa.int32(),
+        "count": pa.uint16(),
+        "n": pa.int32(),
+        "means": pa.large_binary(),
+    }
+    other = pa.table({name: table[name].cast(types[name]) for name in reversed(types)})
+    coded = pa.table(
+        {**{n: table[n] for n in types}, "client": table["client"].dictionary_encode()}
+    )
+    run("solve", plain, "--engine", "stream", "--out", tmp_path / "plain")
+    for name, written in {"other": other, "coded": coded}.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(written.replace_schema_metadata(table.schema.metadata), path)
+        done = run("solve", path, "--engine", "stream", "--out", tmp_path / name)
+        assert done.exit_code == 0, done.output
+        assert solved(tmp_path / name).to_bytes() == solved(tmp_path / "plain").to_bytes()

@@ -145,9 +145,8 @@ def collect(data: DataSet) -> Arrived:
     from fedcof.scale.dataset import RowGroup
 
     arrived = Arrived(set_aside={aside.place: aside.reason for aside in data.set_aside})
-    left = {folder: withdrawn(folder) for folder in {file.path.parent for file in data.files}}
+    gone = set().union(*(withdrawn(folder) for folder in {f.path.parent for f in data.files}))
     for file in data.files:
-        gone = left[file.path.parent]
         for piece in file.pieces:
             read = piece.read(counts_alone=False, left_out=frozenset())
             single = isinstance(piece, RowGroup)

@@ -32,31 +32,38 @@ def collect(
     ] = "float32",
 ) -> None:
     """Add summaries to a data set, a Parquet file with a row a mean, that solve streams."""
-    from fedcof.commands.withdraw import withdrawn
+    from fedcof.commands.withdraw import gone_from
+    from fedcof.errors import SummaryError, reason_of
     from fedcof.federation import serving
     from fedcof.progress import progress_bar
     from fedcof.scale.dataset import DataSet
     from fedcof.scale.solving import Aside
     from fedcof.scale.writing import append
 
-    with errors_for_people():
+    with errors_for_people("nothing is added, and the same command begins anew"):
         runs = [source for source in sources if (source / serving.STORE).exists()]
         data = DataSet.open(source for source in sources if source not in runs).without_misfits()
         set_aside = list(data.set_aside)
         if not data.files and not runs:
             raise ValueError("no file holds a summary, so nothing is added")
+        gone = gone_from(data)
+        set_aside += [Aside(str(of), f"client {n!r} has withdrawn", n) for n, of in gone.items()]
         with progress_bar("Collecting", -(-data.size // _MB), unit="MB") as advance:
 
             def summaries() -> Iterator[Summary]:
                 done = 0
-                for file in data.files:
-                    gone = frozenset(withdrawn(file.path.parent))
-                    for piece in file.pieces:
-                        read = piece.read(counts_alone=False, left_out=gone)
-                        set_aside.extend(read.set_aside)
-                        yield from read.parts
-                        advance(-(-(done + piece.size) // _MB) - -(-done // _MB))
-                        done += piece.size
+                for piece in (piece for file in data.files for piece in file.pieces):
+                    read = piece.read(counts_alone=False, left_out=frozenset(gone))
+                    set_aside.extend(read.set_aside)
+                    for part in read.parts:
+                        try:
+                            own = part.apart()
+                        except SummaryError as error:  # a sum, which has no row of its own
+                            set_aside.append(Aside(piece.place, reason_of(error)))
+                        else:
+                            yield from own
+                    advance(-(-(done + piece.size) // _MB) - -(-done // _MB))
+                    done += piece.size
                 for folder in runs:
                     with serving.opened(serving.Settings.kept(folder)) as store:
                         for name, reason in store.misfits().items():

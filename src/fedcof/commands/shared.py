@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 EXIT_LEFT_OUT = 3
 """The exit status of a command that was done, but set something aside or left something out."""
 
+GOES_ON = "the same command goes on from here"
+"""What is said of a command that is stopped, and keeps what it has done."""
+
 _WIDE = 160
 """Columns of a table in a file or a pipe, so that no number is broken over two lines."""
 
@@ -186,8 +189,14 @@ def warnings_for_people() -> Iterator[None]:
 
 
 @contextmanager
-def errors_for_people() -> Iterator[None]:
-    """Print an error without a traceback; a setting is named as the option that it is here."""
+def errors_for_people(stopped: str = GOES_ON) -> Iterator[None]:
+    """Print an error without a traceback; a setting is named as the option that it is here.
+
+    Parameters
+    ----------
+    stopped : str
+        What is said where somebody stops the command.
+    """
     try:
         yield
     except (FedCOFError, ValueError, OSError, ImportError) as error:
@@ -197,7 +206,7 @@ def errors_for_people() -> Iterator[None]:
         error_console.print(Text.assemble(("error:", "bold red"), f" {text}"), soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        note("stopped; the same command goes on from here")
+        note(f"stopped; {stopped}")
         raise typer.Exit(130) from None
 
 

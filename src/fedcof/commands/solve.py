@@ -115,7 +115,7 @@ def solve(
     from fedcof.scale.ray_engine import ray_engine
     from fedcof.site_heads import site_heads
 
-    with errors_for_people():
+    with errors_for_people("no head is written, and the same command begins anew"):
         check_address(address, engine)
         chosen = method_with(method, hyperparameters)
         products: Literal["cpu", "cuda"] = "cuda" if engine == "cuda" else "cpu"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcof.commands.arrived import STRICT
 from fedcof.commands.shared import note, print_table, say
-from fedcof.commands.withdraw import withdrawn
+from fedcof.commands.withdraw import gone_from
 
 if TYPE_CHECKING:
     from fedcof.heads import Head
@@ -58,12 +58,7 @@ def solve_streamed(
 
     method.streamed()  # a method that cannot be is told at once
     data = data.without_misfits()
-    gone = {
-        name: folder
-        for folder in sorted({file.path.parent for file in data.files})
-        for name in withdrawn(folder)
-    }
-    gone = {name: gone[name] for name in _there(data, gone)}
+    gone = gone_from(data)
     screening = screen_sample(data, accepted)
     fragments = screened(data.fragments(), screening, accepted)
     left_out = gone.keys() | {aside.client_id for aside in screening.refused}
@@ -90,19 +85,6 @@ def solve_streamed(
     if strict and set_aside:
         raise ValueError(f"{STRICT}: {set_aside[0]}")
     return Streamed(solved.head, data, screening, set_aside)
-
-
-def _there(data: DataSet, names: Collection[str]) -> list[str]:
-    """Return those of some clients who are in a data set; it is read only if there are any."""
-    return sorted(
-        {
-            name
-            for fragment in (data.fragments() if names else ())
-            for part in fragment.read(counts_alone=True, left_out=frozenset()).parts
-            for name in part.client_ids
-            if name in names
-        }
-    )
 
 
 def show(outcome: Streamed, path: Path, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from fedcof.commands.shared import errors_for_people, say
 from fedcof.errors import SummaryError, first_of, reason_of
 
 if TYPE_CHECKING:
+    from fedcof.scale.dataset import DataSet
     from fedcof.summaries import Summary
 
 WITHDRAWN = "withdrawn.json"
@@ -120,6 +121,23 @@ def withdrawn(folder: Path) -> set[str]:
             f'{path} is damaged; it must hold {{"withdrawn": ["a client", ...]}}'
         ) from None
     return set(names)
+
+
+def gone_from(data: DataSet) -> dict[str, Path]:
+    """Return the clients of a data set that have withdrawn, each with the folder that says so.
+
+    Who has withdrawn from one of its folders has withdrawn from all. The data set is read only if
+    there is somebody.
+    """
+    folders = {file.path.parent for file in data.files}
+    gone = {name: folder for folder in sorted(folders) for name in withdrawn(folder)}
+    there = {
+        name
+        for fragment in (data.fragments() if gone else ())
+        for part in fragment.read(counts_alone=True, left_out=frozenset()).parts
+        for name in part.client_ids
+    }
+    return {name: gone[name] for name in sorted(gone) if name in there}
 
 
 @contextmanager
