@@ -1,7 +1,8 @@
 """Images a second: fine-tuning by the package, beside the bare step on resident tensors.
 
-The bare step trains the same network on batches of the same size that are prepared and on the
-device; nothing is read, aggregated or copied. The package runs a round of all clients from images:
+The bare step trains the same network in the same precision and memory format, by the same
+optimizer, on batches of the same size that are prepared and on the device; nothing is read,
+aggregated or copied. The package runs a round of all clients from images:
 pixels that are kept, batches, their way to the device, steps, and each client's copy of the state.
 On the CPU, seconds are those of the processor.
 """

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcof.backbones import Backbone, Preprocessing, onnx_engine, resolve
-from fedcof.backbones.torch_engine import TorchEngine
+from fedcof.backbones.torch_engine import TorchEngine, fast_on
 from fedcof.backbones.torch_preprocessing import Prepare
 from fedcof.errors import BackboneError
 
@@ -26,6 +26,16 @@ def test_a_batch_is_prepared_bit_for_bit(resampling, shape):
     images = noise(3, *shape, 3)
     found = Prepare(preprocessing)(torch.from_numpy(images)).numpy()
     np.testing.assert_array_equal(found, np.stack([preprocessing(image) for image in images]))
+
+
+@pytest.mark.parametrize("color_order", ["RGB", "BGR"])
+@pytest.mark.parametrize("side", [8, 24])
+def test_a_prepared_batch_has_its_channels_last_as_the_networks_have(side, color_order):
+    prepare = Prepare(Preprocessing(size=24, color_order=color_order))
+    found = prepare(torch.from_numpy(noise(3, side, side, 3)))
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    layer = fast_on(torch.nn.Conv2d(3, 4, 3), "cpu")
+    assert layer.weight.is_contiguous(memory_format=torch.channels_last)
 
 
 PREPARE = Prepare(Preprocessing(size=31, resampling="bicubic"))

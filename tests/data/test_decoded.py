@@ -12,7 +12,7 @@ from PIL import Image
 
 from fedcof.backbones import Preprocessing
 from fedcof.data import decoded, extract_features, read_image
-from fedcof.data.decoded import DecodedImages
+from fedcof.data.decoded import DecodedImages, Decoder
 from fedcof.errors import DiskUseWarning, UnreadableImageError
 
 PREPROCESSING = Preprocessing(size=24)
@@ -131,6 +131,25 @@ def test_a_damaged_picture_in_the_middle_is_named_when_it_is_taken(files, tmp_pa
 def test_a_changed_file_of_the_same_name_is_decoded_again(files, tmp_path):
     DecodedImages(files, PREPROCESSING, cache_dir=tmp_path / "kept")
     Image.new("RGB", (60, 60), "red").save(files[0])
+    images = DecodedImages(files, PREPROCESSING, cache_dir=tmp_path / "kept")
+    np.testing.assert_array_equal(prepared(images[np.array([0])]), expected([files[0]]))
+
+
+def test_a_file_that_changes_after_it_was_hashed_is_kept_under_what_it_is_now(
+    files, tmp_path, monkeypatch
+):
+    before, hashed = files[0].read_bytes(), Decoder.hash
+
+    def hash_and_change(decoder, shard):
+        content = hashed(decoder, shard)
+        Image.new("RGB", (60, 60), "red").save(files[0])
+        return content
+
+    monkeypatch.setattr(Decoder, "hash", hash_and_change)
+    changed = DecodedImages(files, PREPROCESSING, cache_dir=tmp_path / "kept")
+    np.testing.assert_array_equal(prepared(changed[np.array([0])]), expected([files[0]]))
+    monkeypatch.setattr(Decoder, "hash", hashed)
+    files[0].write_bytes(before)
     images = DecodedImages(files, PREPROCESSING, cache_dir=tmp_path / "kept")
     np.testing.assert_array_equal(prepared(images[np.array([0])]), expected([files[0]]))
 

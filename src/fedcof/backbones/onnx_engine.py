@@ -58,17 +58,27 @@ class OnnxEngine:
 
     def stream(self, batches: Iterable[ImageArray]) -> Iterator[Features]:
         """Yield the features (n, dim) of batches as `Preprocessing.as_batch` makes them."""
+        prepared = None
         for batch in batches:
-            yield self._features(batch)
+            if prepared is None or prepared.shape()[0] != len(batch):
+                prepared = self._space(len(batch))  # new memory costs as much as preparing
+            self._prepare(batch, prepared)
+            yield self._features(prepared)
 
-    def _features(self, batch: ImageArray) -> Features:
+    def _features(self, prepared: onnxruntime.OrtValue) -> Features:
         binding = self._session.io_binding()
-        binding.bind_ortvalue_input(self._input, self._prepared(batch))
+        binding.bind_ortvalue_input(self._input, prepared)
         binding.bind_output(self._session.get_outputs()[0].name)
         self._session.run_with_iobinding(binding)
         return _pooled(binding.copy_outputs_to_cpu()[0])
 
-    def _prepared(self, batch: ImageArray) -> onnxruntime.OrtValue:
+    def _space(self, count: int) -> onnxruntime.OrtValue:
+        """Return memory for some prepared images where the network runs."""
+        size = self._preprocessing.size
+        shape = (count, 3, size, size)
+        return onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, self._place)
+
+    def _prepare(self, batch: ImageArray, prepared: onnxruntime.OrtValue) -> None:
         """Prepare a batch where the network runs: on the CPU a few images at a time.
 
         What is computed of a few images stays in the processor's cache.
@@ -77,9 +87,6 @@ class OnnxEngine:
         full = batch.shape[1:3] == (size, size)
         preparing = self._of_full_size if full else self._of_small
         step = len(batch) if self._place == "cuda" else _IN_CACHE
-        prepared = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-            (len(batch), 3, size, size), np.float32, self._place
-        )
         for start in range(0, len(batch), step):
             part = np.ascontiguousarray(batch[start : start + step])
             binding = preparing.io_binding()
@@ -92,7 +99,6 @@ class OnnxEngine:
                 buffer_ptr=prepared.data_ptr() + start * 3 * size * size * 4,
             )
             preparing.run_with_iobinding(binding)
-        return prepared
 
     @cached_property
     def _of_full_size(self) -> onnxruntime.InferenceSession:

@@ -31,7 +31,7 @@ class Prepare(nn.Module):
         self._weights: dict[tuple[int, torch.device], Tensor] = {}
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return float32 (n, 3, size, size) of uint8 (n, height, width, 3)."""
+        """Return float32 (n, 3, size, size), channels last, of uint8 (n, height, width, 3)."""
         planes = images.permute(0, 3, 1, 2)
         if self.preprocessing.color_order == "BGR":
             planes = planes.flip(1)
@@ -39,7 +39,8 @@ class Prepare(nn.Module):
             return self._normal(planes.float())
         _, _, height, width = planes.shape
         wide = _whole(planes.double() @ self._weights_of(width, planes.device).mT)
-        return self._normal(_whole(self._weights_of(height, planes.device) @ wide).float())
+        square = _whole(self._weights_of(height, planes.device) @ wide).float()
+        return self._normal(square.contiguous(memory_format=torch.channels_last))
 
     def _normal(self, planes: Tensor) -> Tensor:
         return (planes - self.get_buffer("mean")) * self.get_buffer("inverse_scale")

@@ -176,7 +176,8 @@ def _read_shards(images: Iterable[ImageSource], decoder: Decoder, folder: Path) 
         if features is not None and all(faults.values()):  # else one of them can be read by now
             yield _Shard(sources, path, features, None, faults)
         else:
-            pixels = decoder.kept(sources, content) or decoder.decoded(sources, content)
+            pixels = decoder.kept(sources, content) or decoder.decoded(sources)
+            path = folder / f"{pixels.content}.npy"
             yield _Shard(sources, path, None, pixels.images, pixels.faults)
 
 

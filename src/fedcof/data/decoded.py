@@ -25,7 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
-from fedcof.data.images import ImageSource, content_hash, image_fault, image_name, read_image
+from fedcof.data.images import (
+    ImageSource,
+    content_hash,
+    image_fault,
+    image_name,
+    in_memory,
+    read_image,
+)
 from fedcof.errors import DiskUseWarning, UnreadableImageError
 from fedcof.files import cache_folder, fetch_mapped, store
 
@@ -48,10 +55,13 @@ class Pixels:
         As `Preprocessing.as_batch` makes them; one that cannot be read is black.
     faults : dict of int to str
         The rows of those that cannot be read, and why.
+    content : str
+        The hash of the content of the images, as `Decoder.hash` has it.
     """
 
     images: ImageArray
     faults: dict[int, str]
+    content: str
 
 
 class Decoder:
@@ -88,7 +98,7 @@ class Decoder:
 
     def hash(self, shard: Sequence[ImageSource]) -> str:
         """Return the hash of the content of a shard's images."""
-        return hashlib.sha256(b"".join(self._map(content_hash, shard))).hexdigest()
+        return _joined(self._map(content_hash, shard))
 
     def kept(self, shard: Sequence[ImageSource], content: str) -> Pixels | None:
         """Return the pixels of a shard that lie on disk; None if they do not."""
@@ -96,36 +106,47 @@ class Decoder:
             data = fetch_mapped(path)
             if data is None:
                 continue
-            pixels = _unpacked(shard, data)
+            pixels = _unpacked(shard, data, content)
             height, width = pixels.images.shape[1:3]
             fits = path.parent.name != _NATIVE or self._preprocessing.is_small(height, width)
             if fits and all(pixels.faults.values()):  # else one of them can be read by now
                 return pixels
         return None
 
-    def decoded(self, shard: Sequence[ImageSource], content: str) -> Pixels:
-        """Decode a shard, and keep its pixels on disk; arrays that stay as they are, are not."""
-        found = self._map(self._read, shard)
+    def decoded(self, shard: Sequence[ImageSource]) -> Pixels:
+        """Decode a shard, and keep its pixels on disk; arrays that stay as they are, are not.
+
+        The hash of its content is that of the bytes that were decoded: a file may have changed
+        since it was hashed.
+        """
+        read = self._map(self._read, shard)
+        content = _joined([digest for digest, _ in read])
+        found = [image for _, image in read]
         faults = {row: image for row, image in enumerate(found) if isinstance(image, str)}
         readable = self._uniform([image for image in found if not isinstance(image, str)])
         images = readable
         if faults:
             images = np.zeros((len(shard), *readable.shape[1:]), np.uint8)
             images[np.delete(np.arange(len(shard)), list(faults))] = readable
-        pixels = Pixels(images, faults)
+        pixels = Pixels(images, faults, content)
         native = images.shape[1:3] != (self._preprocessing.size,) * 2
         if not (native and all(isinstance(source, np.ndarray) for source in shard)):
             self._keep(pixels, self._paths(content)[0 if native else 1])
         return pixels
 
-    def _read(self, source: ImageSource) -> ImageArray | str:
-        """Return an image at its own size if that is small, else at the network's; or its fault."""
+    def _read(self, source: ImageSource) -> tuple[bytes, ImageArray | str]:
+        """Return the hash of an image, and its pixels or its fault.
+
+        The pixels are at their own size if that is small, else at the network's.
+        """
+        source = in_memory(source)
+        digest = content_hash(source)
         try:
             image = read_image(source)
         except UnreadableImageError as error:
-            return str(error)
+            return digest, str(error)
         small = self._preprocessing.is_small(*image.shape[:2])
-        return image if small else self._preprocessing.resize(image)
+        return digest, image if small else self._preprocessing.resize(image)
 
     def _uniform(self, images: list[ImageArray]) -> ImageArray:
         """Return images that `_read` gave as one array."""
@@ -221,8 +242,8 @@ class DecodedImages:
                 content = decoder.hash(shard)
                 found = decoder.kept(shard, content)
                 if found is None:
-                    faults = decoder.decoded(shard, content).faults
-                    found = decoder.kept(shard, content)
+                    made = decoder.decoded(shard)
+                    faults, found = made.faults, decoder.kept(shard, made.content)
                 else:
                     faults = found.faults
                 self._shards.append(None if found is None else found.images)
@@ -276,6 +297,11 @@ def shards(images: Iterable[ImageSource]) -> Iterator[list[ImageSource]]:
         yield shard
 
 
+def _joined(digests: Iterable[bytes]) -> str:
+    """Return the hash of a shard from those of its images."""
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
 _NATIVE = "own-size"
 _HEADER = np.dtype("<i4")
 
@@ -288,14 +314,14 @@ def _packed(pixels: Pixels) -> tuple[bytes | memoryview, ...]:
     return shape.tobytes(), unreadable.tobytes(), np.ascontiguousarray(pixels.images).data
 
 
-def _unpacked(shard: Sequence[ImageSource], data: memoryview) -> Pixels:
+def _unpacked(shard: Sequence[ImageSource], data: memoryview, content: str) -> Pixels:
     """Return what `_packed` made; an image that can be read by now has an empty fault."""
     shape = np.frombuffer(data, _HEADER, 3)
     count, start = int(shape[0]), shape.nbytes
     unreadable = np.frombuffer(data, bool, count, start)
     images = np.frombuffer(data, np.uint8, offset=start + count).reshape(*shape.tolist(), 3)
     rows = np.flatnonzero(unreadable).tolist()
-    return Pixels(images, {row: image_fault(shard[row]) for row in rows})
+    return Pixels(images, {row: image_fault(shard[row]) for row in rows}, content)
 
 
 def _are_small_pixels(

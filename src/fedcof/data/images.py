@@ -202,6 +202,8 @@ def _update(digest: Any, content: Any) -> None:
 
 
 _HEAD = 132
+_LARGE = 1 << 28
+"""Bytes of a file of which perhaps one page is read."""
 
 
 def _may_be_deep(head: bytes) -> bool:
@@ -212,6 +214,25 @@ def _may_be_deep(head: bytes) -> bool:
     if head.startswith(b"\x89PNG"):
         return head[24:25] == b"\x10"
     return not head.startswith((b"\xff\xd8", b"GIF8", b"BM", b"RIFF"))
+
+
+def in_memory(source: ImageSource) -> ImageSource:
+    """Return an image whose file is read, so that its hash and its pixels are of the same bytes.
+
+    A file that is large, or cannot be read, stays a path.
+    """
+    if isinstance(source, Windowed):
+        return Windowed(in_memory(source.source), source.window)
+    content = _content(source)
+    if not isinstance(content, str | os.PathLike):
+        return source
+    try:
+        with Path(content).open("rb") as file:
+            if os.fstat(file.fileno()).st_size >= _LARGE:
+                return source
+            return {"bytes": file.read(), "path": os.fspath(content)}
+    except (OSError, ValueError):  # a name that no file can have is a ValueError
+        return source
 
 
 def read_image(source: ImageSource) -> NDArray[np.uint8]:
@@ -260,7 +281,7 @@ def read_image(source: ImageSource) -> NDArray[np.uint8]:
         head = _beginning(content)
         if not head:
             raise UnreadableImageError("it is empty")
-        if is_dicom(head) or _is_dicom_by_name(content):
+        if is_dicom(head) or _is_dicom_by_name(source):
             found = read_dicom(content, window)
             return to_rgb(found.values, found.window, inverted=found.inverted)
         return read_encoded(content, window)
@@ -291,8 +312,9 @@ def _beginning(content: str | os.PathLike[str] | bytes) -> bytes:
         return file.read(_HEAD)
 
 
-def _is_dicom_by_name(content: str | os.PathLike[str] | bytes) -> bool:
-    return not isinstance(content, bytes) and os.fspath(content).lower().endswith(SUFFIXES)
+def _is_dicom_by_name(source: ImageSource) -> bool:
+    name = source.get("path") if isinstance(source, Mapping) else source
+    return isinstance(name, str | os.PathLike) and os.fspath(name).lower().endswith(SUFFIXES)
 
 
 def image_name(source: ImageSource, row: int) -> str:

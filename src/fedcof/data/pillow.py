@@ -54,12 +54,18 @@ def read_pillow(picture: Image.Image, window: Window | None) -> NDArray[np.uint8
     picture.load()
     inverted = picture.mode.startswith("I;16") and _tag(picture, _PHOTOMETRIC) == 0
     dtype = _stored_dtype(picture)
-    upright = ImageOps.exif_transpose(picture)
+    upright = _upright(picture)
     if dtype is not None:
         return to_rgb(np.asarray(upright).view(dtype), window, inverted=inverted)
     if not upright.mode.startswith(("I", "F")):
-        upright = upright.convert("RGBA" if upright.has_transparency_data else "RGB")
-    return to_rgb(np.array(upright), window, inverted=inverted)
+        mode = "RGBA" if upright.has_transparency_data else "RGB"
+        upright = upright if upright.mode == mode else upright.convert(mode)
+    return to_rgb(np.asarray(upright), window, inverted=inverted)
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    """Return a picture as it was seen; one that lies as it was is not copied."""
+    return ImageOps.exif_transpose(picture) if picture.getexif().get(ROTATION, 1) != 1 else picture
 
 
 def _open(source: str | os.PathLike[str] | bytes) -> Image.Image:
