@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -54,6 +55,17 @@ def test_the_benchmark_of_extraction_runs():
 def test_the_benchmark_of_the_sketch_runs():
     found = results("sketch.py", *SMALL, "--rank", "2", "--samples", "60")
     assert found["FedCOFSketch / FedCOF"]["value"] > 0
+
+
+def test_the_benchmark_of_choosing_runs(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    features = (rng.normal(size=(60, 4)) + 2 * labels[:, None]).astype(np.float32)
+    file = tmp_path / "three.npz"
+    np.savez(file, X=features, y=labels, Xt=features, yt=labels, domain=labels % 2)
+    found = results("choosing.py", file, "--clients", "4", "--classes", "3", "--dim", "4")
+    assert found["three: fed3r, by domain"]["value"] >= 0
+    assert found["fedcof, seconds"]["passed"]
 
 
 def test_the_benchmark_of_secure_aggregation_sums_what_the_clients_send():

@@ -1,6 +1,7 @@
 """Pixels that are decoded once: what is kept, what is taken, and what stands in the way."""
 
 import errno
+import os
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -8,6 +9,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from pictures import encode, png
 from PIL import Image
 
 from fedcof.backbones import Preprocessing
@@ -65,6 +67,28 @@ def count_reads(monkeypatch):
 
     monkeypatch.setattr(decoded, "read_image", reading)
     return read
+
+
+RNG = np.random.default_rng(0)
+COLOURS = Image.fromarray(RNG.integers(0, 256, (40, 30, 3), np.uint8))
+KINDS = {
+    "one pixel": encode(COLOURS.crop((0, 0, 1, 1))),
+    "one row": encode(COLOURS.crop((0, 0, 30, 1))),
+    "progressive": encode(COLOURS, "JPEG", progressive=True),
+    "transparent palette": encode(COLOURS.convert("P"), transparency=bytes(range(256))),
+    "grey with alpha": encode(COLOURS.convert("LA")),
+    "black and white": encode(COLOURS.convert("1")),
+    "16 bits a channel": png(RNG.integers(0, 65536, (40, 30, 3)).astype(np.uint16)),
+    "pages": encode(COLOURS, "TIFF", save_all=True, append_images=[COLOURS.rotate(90)]),
+}
+
+
+def test_every_kind_of_picture_is_kept_as_it_is_read(tmp_path):
+    for name, content in KINDS.items():
+        images = DecodedImages([content], PREPROCESSING, cache_dir=tmp_path / "kept")
+        np.testing.assert_array_equal(
+            prepared(images[np.array([0])]), expected([content]), err_msg=name
+        )
 
 
 @pytest.mark.parametrize("rows", [[0], [5, 0, 3], [1, 1, 2, 4]])
@@ -181,6 +205,23 @@ def test_pixels_for_which_there_is_no_space_are_not_kept(files, tmp_path, monkey
     with pytest.warns(DiskUseWarning, match="the pixels of 6 images take .*not kept"):
         images = DecodedImages(files, PREPROCESSING, cache_dir=tmp_path / "kept")
     assert kept_files(tmp_path) == files
+    np.testing.assert_array_equal(prepared(images[np.arange(6)]), expected(files))
+
+
+def test_a_cache_folder_that_may_not_be_entered_is_said_and_the_work_goes_on(
+    files, tmp_path, monkeypatch
+):
+    stat = os.stat
+
+    def denied(path, *args, **options):
+        if str(path).startswith(str(tmp_path / "kept")):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", denied)
+    (tmp_path / "kept").write_text("not a folder either")
+    with pytest.warns(RuntimeWarning, match="cannot write the cache file"):
+        images = DecodedImages(files, PREPROCESSING, cache_dir=tmp_path / "kept" / "pixels")
     np.testing.assert_array_equal(prepared(images[np.arange(6)]), expected(files))
 
 

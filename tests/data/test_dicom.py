@@ -10,6 +10,7 @@ from pydicom.dataset import Dataset
 from pydicom.uid import JPEGLosslessSV1, RLELossless
 
 from fedcof.data import Window, Windowed, extract_features, image_folder, read_image
+from fedcof.data.images import in_memory
 from fedcof.errors import UnreadableImageError
 
 STORED = np.arange(4096, dtype=np.uint16).reshape(64, 64)
@@ -142,6 +143,7 @@ def test_a_file_is_known_by_its_first_bytes_or_its_suffix(tmp_path):
     expected = read_image(STORED)
     for path in tmp_path.iterdir():
         np.testing.assert_array_equal(read_image(path), expected)
+        np.testing.assert_array_equal(read_image(in_memory(path)), expected)
 
 
 def test_a_folder_takes_them_with_and_without_suffix(tmp_path):

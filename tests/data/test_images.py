@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from fedcof.data import ImageSet, Window, Windowed, read_image
-from fedcof.data.images import content_hash, image_name, unreadable_images
+from fedcof.data.images import content_hash, image_name, in_memory, unreadable_images
 from fedcof.errors import UnreadableImageError
 
 
@@ -131,6 +131,26 @@ def test_the_hash_is_that_of_the_content_wherever_it_lies(tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(content)
     assert content_hash(path) == content_hash(str(path)) == content_hash(content)
+
+
+def test_a_file_in_memory_is_the_same_picture(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(one_pixel("L", 7))
+    for source in (path, {"path": str(path)}, Windowed(path, Window(0, 14))):
+        hashed, pixels = content_hash(source), read_image(source)
+        held = in_memory(source)
+        path.write_bytes(b"changed")
+        assert content_hash(held) == hashed
+        np.testing.assert_array_equal(read_image(held), pixels)
+        path.write_bytes(one_pixel("L", 7))
+
+
+def test_a_file_that_is_large_or_cannot_be_read_stays_a_path(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_bytes(one_pixel("L", 7))
+    monkeypatch.setattr("fedcof.data.images._LARGE", 4)
+    for source in (path, tmp_path / "missing.png", tmp_path, "\0"):
+        assert in_memory(source) == source
 
 
 def test_arrays_of_other_pixels_shape_or_type_have_other_hashes():

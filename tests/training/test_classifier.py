@@ -15,6 +15,20 @@ from fedcof.training.heads import random_head
 from fedcof.training.local import Samples, Task, get_state, local_update
 
 
+@torch.no_grad()
+def test_products_in_bfloat16_leave_parameters_and_logits_in_float32():
+    images = torch.randint(0, 256, (4, 32, 32, 3), dtype=torch.uint8)
+    backbone = network("squeezenet1.1", preprocessing={"size": 32})
+    head = random_head(512, range(3), seed=0)
+    exact, rounded = (
+        Classifier(backbone.module, head, backbone.preprocessing, precision=precision)(images)
+        for precision in ("float32", "bf16")
+    )
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0, atol=0.03 * float(exact.abs().max()))
+
+
 def test_fine_tuning_trains_backbone_and_head():
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.uint8)
     labels = np.arange(4) % 2

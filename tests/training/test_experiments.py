@@ -40,6 +40,7 @@ from fedcof.experiments.training import (
 from fedcof.prediction import backbone_of
 from fedcof.training import TrainingSettings, best, load_history
 from fedcof.training.heads import random_head
+from fedcof.training.trained import TrainedModel
 
 pytestmark = pytest.mark.slow
 
@@ -349,6 +350,7 @@ def test_the_command_probes_saves_logs_and_goes_on(train, tmp_path):
         (["--start", "random", "--temperature"], "--temperature is for a --start that is a method"),
         (["--start", "random", "--ridge", "1"], "--ridge is for a --start that is a method"),
         (["--from-scratch"], "needs --mode finetune"),
+        (["--precision", "bf16"], "--precision is float32 with --mode probe"),
         (["--start", "fedncm", "--shrinkage", "1"], "fedncm has no shrinkage"),
         (["--strategy", "fedadam"], "server-lr"),
         (["--mode", "prompt"], "need a ViT"),
@@ -442,6 +444,23 @@ def test_rounds_between_two_measurements_have_no_accuracy(train, tmp_path):
         False,
         False,
     ]  # the last one is measured
+
+
+@pytest.mark.slow
+def test_fine_tuning_in_bfloat16_is_near_that_in_float32(train, tmp_path):
+    tuning = ["--mode", "finetune", "--start", "random", "--image-size", "32", "--rounds", "1"]
+    tuning += ["--client-lr", "1e-4"]
+    states = []
+    for precision in ("float32", "bf16"):
+        done = train(*tuning, "--precision", precision, out=precision)
+        assert done.exit_code == 0, done.output
+        states.append(TrainedModel.load(tmp_path / precision / "model.safetensors").state)
+    exact, rounded = (np.concatenate([s[name].ravel() for name in sorted(s)]) for s in states)
+    assert rounded.dtype == np.float32
+    difference = np.linalg.norm(rounded - exact) / np.linalg.norm(exact)
+    assert 0 < difference < 1e-3
+    other = train(*tuning, out="bf16")
+    assert "'precision': 'bf16'" in " ".join(other.output.split())
 
 
 def test_features_are_extracted_on_the_device_that_trains(train, monkeypatch):

@@ -104,9 +104,6 @@ def train(
     precision: Annotated[
         Precision, typer.Option(help="Of the products in a step of finetune and prompt.")
     ] = "float32",
-    compiled: Annotated[
-        bool, typer.Option("--compile", help="Let torch compile the network; needs a C++ compiler.")
-    ] = False,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     log_dir: Annotated[Path | None, typer.Option(help="Folder for TensorBoard.")] = None,
     out: Annotated[
@@ -138,8 +135,7 @@ def train(
         training["server_lr"] = chosen_server_lr(training.get("server_lr"), strategy)
         settings = TrainingSettings(**training, seed=seed)
         check_mode(mode, strategy)
-        if from_scratch:
-            _check_random(mode, weights)
+        _check_network(mode, weights, precision, from_scratch=from_scratch)
         backbone = with_weights(backbone, weights)
         preprocessing = datasets.preprocessing_of(dataset, image_size)
         origin = _origin(
@@ -199,7 +195,6 @@ def train(
                     seed=seed,
                     device=device,
                     precision=precision,
-                    compiled=compiled,
                     advance=advance,
                 )
         state, history = _train(
@@ -252,10 +247,12 @@ def _show(title: str, history: list[Round], target: TrainingGoal, out: Path, as_
     say(f"saved in: {out}", as_json=as_json)
 
 
-def _check_random(mode: str, weights: str) -> None:
-    if mode != "finetune":
+def _check_network(mode: str, weights: str, precision: str, *, from_scratch: bool) -> None:
+    if mode == "probe" and precision != "float32":
+        raise SettingError("precision", "is float32 with --mode probe, which trains a head")
+    if from_scratch and mode != "finetune":
         raise ValueError("--from-scratch makes a random network: it needs --mode finetune")
-    if weights:
+    if from_scratch and weights:
         raise SettingError("weights", "are random with --from-scratch")
 
 

@@ -10,6 +10,7 @@ same shard at once.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -174,11 +175,11 @@ class Decoder:
         if total is None:
             return
         needed, free = int(total * bytes_per_image), _free(self._folder)
-        about = f"the pixels of {total:,} images take {needed / 1e9:.1f} GB in {self._folder}"
+        about = f"the pixels of {total:,} images take {needed / 1e9:.3g} GB in {self._folder}"
         if needed > free:
             self._keeps = False
             warnings.warn(
-                f"{about}, which has {free / 1e9:.1f} GB free: they are not kept, and are decoded "
+                f"{about}, which has {free / 1e9:.3g} GB free: they are not kept, and are decoded "
                 "whenever they are needed; the environment variable FEDCOF_CACHE names another "
                 "folder",
                 DiskUseWarning,
@@ -338,6 +339,9 @@ def _are_small_pixels(
 
 
 def _free(folder: Path) -> int:
-    """Return the bytes that are free where a folder is, or will be."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    """Return the bytes that are free where a folder is, or will be.
+
+    A folder that may not be entered is as one that is not there, which `Path.exists` is not.
+    """
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     return shutil.disk_usage(there).free

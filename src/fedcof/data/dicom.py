@@ -86,10 +86,8 @@ def read_dicom(source: str | os.PathLike[str] | bytes, window: Window | None = N
     from pydicom.pixels.processing import apply_color_lut
     from pydicom.pixels.utils import pixel_array
 
-    if isinstance(source, bytes):
-        dataset = dcmread(io.BytesIO(source))
-    else:
-        dataset = dcmread(source, force=True)  # by its suffix, where it lacks the preamble
+    # By force, as one that is known by its suffix may lack the preamble.
+    dataset = dcmread(io.BytesIO(source) if isinstance(source, bytes) else source, force=True)
     _check(dataset)
     stored = pixel_array(dataset)
     kind = str(dataset.PhotometricInterpretation)

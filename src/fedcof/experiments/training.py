@@ -179,7 +179,6 @@ def on_images(
     seed: int = 0,
     device: str = "cpu",
     precision: Precision = "float32",
-    compiled: bool = False,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Federation:
     """Return clients that train on their images: all of the network, or prompts and head.
@@ -195,8 +194,6 @@ def on_images(
         Where torch computes.
     precision : {"float32", "bf16"}
         Of the products.
-    compiled : bool, default False
-        Whether torch compiles the network before its first step.
     advance : callable
         Called with the number of images decoded since the last call.
 
@@ -222,8 +219,6 @@ def on_images(
 
     model = classifier(backbone, head, pool_size=pool_size, seed=seed, precision=precision)
     fast_on(model, device)
-    if compiled:
-        model.compile()
     everything = samples(train)
     return Federation(
         model=model,
