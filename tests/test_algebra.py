@@ -73,7 +73,7 @@ def test_every_method_has_the_head_of_scipy(device, monkeypatch, method):
 
 
 OURS = sorted(name for name in METHODS if METHODS[name].__module__.startswith("fedcof."))
-OURS.remove("ccvr")  # it trains its head, in seconds, and takes no product of these
+OURS.remove("ccvr")  # it trains its head, for seconds
 
 
 @pytest.mark.filterwarnings("ignore")
