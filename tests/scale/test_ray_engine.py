@@ -79,6 +79,21 @@ def test_ray_is_told_not_to_report_before_it_is_imported():
         assert done.stdout.strip() == expected, done.stderr
 
 
+def test_regression_a_ray_that_somebody_else_has_started_here_is_not_joined(monkeypatch):
+    # Ray joins one that runs on the machine unless it is told not to, and refuses num_cpus then.
+    ray = pytest.importorskip("ray")
+    given = {}
+
+    def init(**options):
+        given.update(options)
+        raise ConnectionError
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ConnectionError):
+        ray_engine().__enter__()
+    assert given["address"] == "local"
+
+
 def fragments(method, number=9):
     rng = np.random.default_rng(0)
     found = []
@@ -94,10 +109,18 @@ def fragments(method, number=9):
     return found
 
 
-def slowly(folder, item):
-    """Leave the number of the process, and take a while."""
+def processes_in(folder):
+    """The processes that have left their numbers."""
+    return {int(path.name.partition("-")[2]) for path in folder.iterdir()}
+
+
+def in_company(folder, item):
+    """Leave the number of the process and wait for a second one, from item 2 on for a third."""
     (folder / f"{item}-{os.getpid()}").touch()
-    time.sleep(1)
+    deadline = time.monotonic() + 120
+    while len(processes_in(folder)) < (2 if item < 2 else 3):
+        assert time.monotonic() < deadline, "nobody came"
+        time.sleep(0.05)
     return item * item
 
 
@@ -123,13 +146,10 @@ def test_workers_of_ray_change_no_bit_whoever_of_them_dies(tmp_path, monkeypatch
                 continue
             with pytest.raises(SummaryError, match="client 'b': is too long"):
                 solve(FedCOF(), [Damaged([])], engine=engine)
-            results = engine(partial(slowly, tmp_path), range(6))
+            results = engine(partial(in_company, tmp_path), range(6))
             found = [next(results)]
-            others = {int(path.name.split("-")[1]) for path in tmp_path.iterdir()}
-            os.kill(max(others), signal.SIGKILL)
+            os.kill(max(processes_in(tmp_path)), signal.SIGKILL)  # another one takes its place
             assert [*found, *results] == [item * item for item in range(6)]
-            workers_seen = {path.name.split("-")[1] for path in tmp_path.iterdir()}
-            assert len(workers_seen) > 2  # another one took its place
     for method in (FedCOF(), Fed3R()):
         here = solve(method, fragments(method)).head.to_bytes()
         assert heads[method.name, 1] == heads[method.name, 2] == here

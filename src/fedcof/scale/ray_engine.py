@@ -56,9 +56,8 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
     except ImportError:
         raise ImportError(f"Ray is not installed: {install_line('flower')}") from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address:
-        options["address"] = address
-    else:
+    options["address"] = address or "local"  # without one Ray joins what runs on this machine
+    if not address:
         options |= {
             "address": "local",  # or it would join what somebody else has started here
             "num_cpus": workers or os.cpu_count(),
