@@ -159,6 +159,7 @@ def _ray() -> dict[str, Any]:
     return {
         "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         "init_args": {
+            "address": "local",  # without it Ray joins one that runs on this machine
             "num_cpus": os.cpu_count(),
             "include_dashboard": False,
             "log_to_driver": False,
