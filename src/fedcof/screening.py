@@ -451,7 +451,8 @@ class _Rows:
         counts = np.concatenate([part.counts for part in parts]).astype(np.float64)
         totals = np.bincount(site, counts)
         heaviest = np.minimum(1, _HEAVIEST * np.median(totals) / totals)
-        means = stacked - origin
+        means = stacked
+        means -= origin
         return cls(
             site=site,
             label=label,
@@ -520,7 +521,8 @@ def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
     shared = rest > 0
     # The reference of a row is (base - counts * mean) / rest. Of a class that no other site holds
     # there is only the middle to compare it with. It is never made: its products are enough.
-    base = np.where(shared[:, None], sums[rows.label], middle)
+    base = sums[rows.label]
+    base[~shared] = middle
     counts, rest = np.where(shared, counts, 0), np.where(shared, rest, 1)
     squares = np.einsum("ij,ij->i", rows.means, rows.means)
     products = np.einsum("ij,ij->i", rows.means, base)

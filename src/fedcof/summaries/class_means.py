@@ -45,6 +45,17 @@ class ClassMeans(ClientRows):
         means_per_class: int = 1,
     ) -> Self:
         """Return the mean (or means) and the count of every class; see `fedcof.summarize`."""
+        if means_per_class == 1:  # all samples of a class are one set
+            with naming(client_id):
+                array, coded = check_samples(features, labels)
+            classes, class_index = np.unique(coded, return_inverse=True)
+            by_class = GroupSums.of([array], class_index, len(classes))
+            return cls(
+                client_ids=(client_id,),
+                classes=classes,
+                counts=by_class.rows,
+                means=by_class.means,
+            )
         summarizer = Summarizer(means_per_class=means_per_class, rng=rng, client_id=client_id)
         summarizer.update(features, labels)
         return cls(**summarizer.rows())
