@@ -114,4 +114,5 @@ def _differences(
 ) -> NDArray[np.float64]:
     """Return every mean less the centre of its class, in one array of their size."""
     away = centres[class_index]
-    return np.subtract(means, away, out=away)
+    np.subtract(means, away, out=away)
+    return away
