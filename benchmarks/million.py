@@ -8,6 +8,7 @@ processor, so that other work on the machine counts little; with one thread of B
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import shutil
 import time
@@ -97,6 +98,8 @@ def _table(
 def solved(folder: Path, name: str) -> dict[str, float]:
     """Return what one solution takes; run in a process of its own."""
     method = get_method(name)
+    few = DataSet.open([folder], method.summary_type).fragments()[:1]
+    solve(method, few)  # so that what is imported and allocated once is not counted
     start, wall = time.process_time(), time.perf_counter()
     data = DataSet.open([folder], method.summary_type)
     head = solve(method, data.without_misfits().fragments()).head
@@ -109,15 +112,22 @@ def solved(folder: Path, name: str) -> dict[str, float]:
     }
 
 
-def solved_by(workers: int, folder: Path, name: str) -> float:
-    """Return the seconds of a solution by workers of Ray, which have been started before."""
-    method = get_method(name)
+def solved_by(workers: int, folder: Path, name: str) -> dict[str, float]:
+    """Return the seconds of a solution by workers of Ray, with their start and without it.
+
+    The second solution of the same workers has all imported.
+    """
+    method, found = get_method(name), dict[str, float]()
+    start = time.perf_counter()
     with ray_engine(workers=workers) as engine:
-        list(engine(abs, range(4 * workers)))
-        start = time.perf_counter()
-        data = DataSet.open([folder], method.summary_type)
-        solve(method, data.without_misfits().fragments(), engine=engine)
-        return time.perf_counter() - start
+        for which in ("with start", "wall"):
+            processor = time.process_time()
+            data = DataSet.open([folder], method.summary_type)
+            solve(method, data.without_misfits().fragments(), engine=engine)
+            found[which] = time.perf_counter() - start
+            found["driver"] = time.process_time() - processor
+            start = time.perf_counter()
+    return found
 
 
 def floor(folder: Path, rows: int, dim: int) -> dict[str, float]:
@@ -148,6 +158,17 @@ def _read(folder: Path) -> Iterator[int]:
                 yield size
 
 
+def _by_ray(one: dict[str, float], two: dict[str, float]) -> list[Result]:
+    return [
+        Result("one worker of Ray, wall", one["wall"], "s"),
+        Result("two workers of Ray, wall", two["wall"], "s"),
+        Result("two workers, processor of the driver", two["driver"], "s"),
+        Result("one worker and its start, wall", one["with start"], "s"),
+        Result("two workers and their start, wall", two["with start"], "s"),
+        Result("one worker / two", one["wall"] / two["wall"], "x", at_least=1.6),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="for the data set; deleted in the end")
@@ -158,10 +179,15 @@ def main() -> None:
     parser.add_argument("--coding", choices=["int8", "float32"], default="int8")
     parser.add_argument("--method", default="fedcof")
     parser.add_argument("--ray", action="store_true", help="also by one and two workers of Ray")
+    parser.add_argument(
+        "--add",
+        type=Path,
+        help="also add the numbers to this file; docs/figures/draw.py draws it",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = vars(parser.parse_args())
     folder, as_json = options.pop("folder") / "million", options.pop("json")
-    name, by_ray = options.pop("method"), options.pop("ray")
+    name, by_ray, kept = options.pop("method"), options.pop("ray"), options.pop("add")
     rows = options["clients"] * options["means"]
     try:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
@@ -171,10 +197,24 @@ def main() -> None:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
             taken = fresh.submit(solved, folder, name).result()
         least = floor(folder, rows, options["dim"])
-        one, two = (solved_by(workers, folder, name) if by_ray else 0.0 for workers in (1, 2))
+        ray = {workers: solved_by(workers, folder, name) for workers in (1, 2) if by_ray}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert taken["clients"] == options["clients"]
+    if kept is not None:
+        points = json.loads(kept.read_text()) if kept.exists() else []
+        points.append(
+            {
+                **options,
+                "bytes": size,
+                "solving": round(taken["seconds"], 3),
+                "update": round(least["float64"], 3),
+                "update in float32": round(least["float32"], 3),
+                "reading": round(least["read"], 3),
+                "peak": taken["peak"],
+            }
+        )
+        kept.write_text("[\n  " + ",\n  ".join(map(json.dumps, points)) + "\n]\n")
     show(
         "A data set of class means, solved from a stream",
         {**options, "method": name, "rows": rows},
@@ -200,15 +240,7 @@ def main() -> None:
             ),
             Result("clients", taken["clients"] / taken["seconds"], "/s"),
             Result("peak resident", taken["peak"] / 1e9, "GB", at_most=1.5),
-            *(
-                [
-                    Result("one worker of Ray, wall", one, "s"),
-                    Result("two workers of Ray, wall", two, "s"),
-                    Result("two workers / one", two / one, "x", at_most=1 / 1.6),
-                ]
-                if by_ray
-                else []
-            ),
+            *(_by_ray(ray[1], ray[2]) if by_ray else ()),
         ],
         as_json,
     )

@@ -1,8 +1,11 @@
 """Draw the pictures of the page "How it works", each from data that it makes.
 
+That of the page "A million clients" shows what `benchmarks/million.py --add` has measured.
+
 python docs/figures/draw.py [FOLDER]
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any, TypeVar
@@ -150,10 +153,52 @@ def error_by_means() -> Figure:
     return figure
 
 
+MEASURED = Path(__file__).with_name("million.json")
+
+
+def million() -> Figure:
+    """Draw seconds and memory of a streamed solution over the clients, the length, the classes."""
+    points = [p for p in json.loads(MEASURED.read_text()) if p["coding"] == "int8"]
+    usual = {"clients": 10_000, "classes": 1203, "dim": 512}
+    of_axis = {"clients": usual, "dim": usual | {"clients": 5000}, "classes": usual}
+    titles = {
+        "clients": "clients, of 6 means each",
+        "dim": "length of a feature, 5,000 clients",
+        "classes": "classes, 10,000 clients",
+    }
+    figure, panels = plt.subplots(2, 3, figsize=(10.5, 5.6), sharex="col", sharey="row")
+    for (axis, title), (above, below) in zip(titles.items(), panels.T, strict=True):
+        along = [
+            p
+            for p in points
+            if all(p[name] == value for name, value in of_axis[axis].items() if name != axis)
+        ]
+        along.sort(key=lambda p: p[axis])
+        at = [p[axis] for p in along]
+        above.loglog(at, [p["solving"] for p in along], "o-", color=COLOURS[0], label="solving")
+        least = [p["update"] + p["reading"] for p in along]
+        above.loglog(at, least, "s--", color=TRUE, label="rank-k update and reading")
+        below.loglog(at, [p["peak"] / 1e9 for p in along], "o-", color=COLOURS[1])
+        below.axhline(1.5, color=ESTIMATED, ls=":")
+        below.set(xlabel=title, ylim=(0.1, 3))
+        for axes in (above, below):
+            axes.grid(alpha=0.3)
+            axes.xaxis.set_minor_locator(NullLocator())
+    panels[1, 1].xaxis.set_major_locator(FixedLocator([256, 512, 1024, 2048, 4096]))
+    panels[1, 1].xaxis.set_major_formatter("{x:.0f}")
+    panels[1, 0].yaxis.set_major_locator(FixedLocator([0.2, 0.5, 1, 1.5]))
+    panels[1, 0].yaxis.set_minor_locator(NullLocator())
+    panels[1, 0].yaxis.set_major_formatter("{x:g}")
+    panels[0, 0].set_ylabel("seconds of the processor")
+    panels[1, 0].set_ylabel("peak memory, GB")
+    panels[0, 0].legend(frameon=False, loc="upper left")
+    return figure
+
+
 def draw(folder: Path) -> None:
     """Write the pictures; the same versions of the packages write the same bytes."""
     mpl.rcParams.update({"svg.hashsalt": "fedcof", "svg.fonttype": "path", "savefig.dpi": 110})
-    for picture in (covariance_from_means, boundaries, error_by_means):
+    for picture in (covariance_from_means, boundaries, error_by_means, million):
         figure = picture()
         figure.tight_layout()
         name = picture.__name__.replace("_", "-")
