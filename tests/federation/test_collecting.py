@@ -66,6 +66,21 @@ def test_one_supernode_may_hold_all_clients(clients, expected, tmp_path):
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
 
 
+def test_a_supernode_is_asked_on_before_its_answer_is_kept(clients, tmp_path, monkeypatch):
+    grid, keep, asked = GridDouble({7: clients}), SummaryStore.add, []
+
+    def add(store, arrived):
+        asked.append(set(grid.summarized()) - set(arrived))
+        return keep(store, arrived)
+
+    monkeypatch.setattr(SummaryStore, "add", add)
+    _, report = run(grid, tmp_path, plan=Plan(timeout=60, max_message=1000))
+    assert len(asked) > 1
+    assert set(clients) >= asked[0] > set()
+    assert sorted(grid.asked[2][2]) == sorted(asked[0])
+    assert report.answered == set(clients)
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(data=st.data())
 def test_head_does_not_depend_on_who_holds_whom_and_who_is_first(

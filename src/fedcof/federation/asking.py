@@ -100,6 +100,8 @@ class Asking:
         self._open: dict[str, Question] = {}
         self._faults: Counter[str] = Counter()
         self.nodes: dict[int, Node] = {}
+        self.sent = 0
+        """How many questions have gone out."""
         self.in_flight: set[str] = set()
         """The clients that are named in a question whose deadline has not passed."""
 
@@ -138,6 +140,7 @@ class Asking:
         if question_id is None:
             self.fault(sent, "the question could not be sent")
             return False
+        self.sent += 1
         self.nodes[node_id].question = self._open[question_id] = sent
         self.in_flight.update(clients)
         return True

@@ -223,7 +223,7 @@ class Collector:
         To look at the open questions of thousands of SuperNodes takes time, which is theirs where
         all are on one machine: at most half of it is spent so.
         """
-        started, receiving = self._now(), 0.0
+        started, receiving, sent = self._now(), 0.0, self._asking.sent
         self._heed_withdrawn()
         online = self._asking.update_online()
         answered = False
@@ -232,10 +232,11 @@ class Collector:
             self._receive(question, answer)
             receiving += self._now() - arrived
             answered = True
-        asked = [self._ask_next(node_id) for node_id in online]
+        for node_id in online:
+            self._ask_next(node_id)
         self._give_up_waiting()
         self._watch.look(self.counts)
-        if not any(asked):
+        if self._asking.sent == sent:
             looking = self._now() - started - receiving
             self._sleep(max(0.0 if answered else self._pause, looking))
 
@@ -251,12 +252,13 @@ class Collector:
             **self.report.counts(),
         }
 
-    def _ask_next(self, node_id: int) -> bool:
-        """Give an idle SuperNode its next question; return whether there was one."""
+    def _ask_next(self, node_id: int) -> None:
+        """Give an idle SuperNode its next question, if there is one."""
         if not self._asking.is_idle(node_id):
-            return False
+            return
         if node_id not in self._sites:
-            return self._asking.ask(node_id, DESCRIBE, {**self._job_record, **self._along(node_id)})
+            self._asking.ask(node_id, DESCRIBE, {**self._job_record, **self._along(node_id)})
+            return
         pending, in_flight = self._pending, self._asking.in_flight
         clients = self._asking.batch(
             node_id,
@@ -267,10 +269,10 @@ class Collector:
             ],
         )
         if not clients:
-            return False
+            return
         self.report.asked.update(clients)
         named = {"clients": list(clients), "limit": self._plan.max_message}
-        return self._asking.ask(node_id, SUMMARIZE, {**self._job_record, **named}, clients)
+        self._asking.ask(node_id, SUMMARIZE, {**self._job_record, **named}, clients)
 
     def _ask_on(self, node_id: int, answered: frozenset[str]) -> None:
         """Let a SuperNode go on while the clients that it has answered for are let in and kept.
