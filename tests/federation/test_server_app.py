@@ -166,6 +166,19 @@ def test_the_status_is_in_the_run_folder(serve, tmp_path):
     assert status.message.startswith("no head: 6 clients have answered, at least 7 are needed")
 
 
+def test_an_attempt_that_is_refused_leaves_the_status_of_the_run_that_is_there(serve, tmp_path):
+    """A regression test: the status of a complete run said failed."""
+    serve()
+    complete = read_status(tmp_path / "run")
+    for refused in ({"method": "fed3r"}, {"secure": True}):
+        with pytest.raises(FedCOFError):
+            serve(**refused)
+        assert read_status(tmp_path / "run") == complete
+    with pytest.raises(FedCOFError):
+        serve(**{"run-folder": str(tmp_path / "another"), "secure": True})
+    assert read_status(tmp_path / "another").state == "failed"
+
+
 def test_a_backup_that_is_taken_while_a_run_goes_on_is_whole(serve, clients, tmp_path):
     with pytest.raises(TooFewClientsError):
         serve(**{"min-clients": 7, "timeout": 0.5})

@@ -75,7 +75,7 @@ def _check_engine(engine: str, plan: Given, secure: Given, address: str) -> None
         for name in (*plan, *secure):
             if name not in alone:
                 raise SettingError(name, "needs --engine simulation: one process asks all")
-    check_address(address, engine)
+    check_address(address, engine, ("ray", "simulation"))
 
 
 def _in_process(
@@ -222,6 +222,7 @@ def federate(
                         "partition": scheme.title,
                     },
                     origin=dealt.origin,
+                    address=address,
                     advance=advance,
                 )
                 rounds, wire_bytes = report.rounds, report.wire_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +26,9 @@ from fedcof.federation.secure.serving import serve_securely
 from fedcof.federation.serving import Settings, serve
 from fedcof.files import owner_only
 from fedcof.heads import Head
+from fedcof.scale.ray_engine import QUIET, running_ray
 
-_QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Besides the statistics, which `fedcof.telemetry` switches off."""
+_A_CPU_EACH: dict[str, Any] = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
 
 
 def simulate(
@@ -42,6 +43,7 @@ def simulate(
     secure: Mapping[str, Any] | None = None,
     depends_on: Mapping[str, Any] | None = None,
     origin: Mapping[str, str] | None = None,
+    address: str = "",
     advance: Callable[[int], None] = lambda steps: None,
 ) -> tuple[Head, CollectionReport]:
     """Run a federation whose clients hold the parts of one set of features.
@@ -71,6 +73,10 @@ def simulate(
         What the data is, so that the run folder is not used for other data.
     origin : mapping of str to str, optional
         What made the features, as the summaries will say it.
+    address : str, default ""
+        Of a cluster of Ray that is running, such as ``auto`` for the one on this machine; its
+        workers must have the same fedcof, and read the folder of temporary files. Empty: Ray is
+        started here and stopped afterwards, which takes most of the time of a small federation.
     advance : callable
         Called with the number of clients that answered since the last call.
 
@@ -85,6 +91,8 @@ def simulate(
         If fewer clients answer than the plan needs.
     RunFolderError
         If the run folder belongs to another federation.
+    ConnectionError
+        If there is no cluster of Ray at this address.
     """
     with tempfile.TemporaryDirectory(prefix="fedcof-") as folder:
         clients = write_clients(Path(folder), features, labels, partition)
@@ -96,7 +104,7 @@ def simulate(
             secure=SecurePlan(**(secure or {})),
             depends_on=depends_on or {},
         )
-        return run(settings, min(nodes or clients, clients), advance)
+        return run(settings, min(nodes or clients, clients), advance, address=address)
 
 
 def _plan(clients: int, given: Mapping[str, Any], *, secure: bool) -> Plan:
@@ -118,7 +126,11 @@ def write_clients(
 
 
 def run(
-    settings: Settings, nodes: int, advance: Callable[[int], None] = lambda steps: None
+    settings: Settings,
+    nodes: int,
+    advance: Callable[[int], None] = lambda steps: None,
+    *,
+    address: str = "",
 ) -> tuple[Head, CollectionReport]:
     """Run a federation over `nodes` SuperNodes that share the source of data that the job names.
 
@@ -149,30 +161,20 @@ def run(
             outcome.append((head, report))
 
         try:
-            run_simulation(server_app, client_app, nodes, backend_config=_ray())
+            # Flower takes a Ray that is there as it is. Where it starts Ray itself, workers have an
+            # environment that is made first, so that none can be started ahead.
+            with running_ray(address):
+                run_simulation(server_app, client_app, nodes, backend_config=_A_CPU_EACH)
         finally:
             stopped.set()  # the ServerApp is in a thread, which Ctrl-C does not reach
         return outcome[0]
 
 
-def _ray() -> dict[str, Any]:
-    return {
-        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-        "init_args": {
-            "address": "local",  # without it Ray joins one that runs on this machine
-            "num_cpus": os.cpu_count(),
-            "include_dashboard": False,
-            "log_to_driver": False,
-            "_node_ip_address": "127.0.0.1",
-        },
-    }
-
-
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Switch off warnings, and undo what Flower changes for Ray's workers."""
+    """Switch off warnings, let Ray's workers find what is found here, and undo it afterwards."""
     before = dict(os.environ)
-    os.environ.update(_QUIET | before)
+    os.environ.update(QUIET | before, PYTHONPATH=os.pathsep.join(sys.path))
     try:
         yield
     finally:

@@ -57,7 +57,9 @@ class Watch:
 class RunWatch(Watch):
     """Prints lines, keeps the status in a file, and serves metrics if they are asked for.
 
-    A thread writes the file, so that it tells of a run that it is alive whatever the run does.
+    A thread writes the file, so that it tells of a run that it is alive whatever the run does. The
+    status of a run before this one stays until there is something to show, and for good where this
+    one is refused.
 
     Parameters
     ----------
@@ -84,6 +86,7 @@ class RunWatch(Watch):
         self._changed, self._over = threading.Event(), threading.Event()
         self._writer = threading.Thread(target=self._keep_writing, daemon=True)
         self._stack = ExitStack()
+        self._inside = self._begun = False
 
     def __enter__(self) -> Self:
         if self._settings.metrics_port:
@@ -91,8 +94,15 @@ class RunWatch(Watch):
 
             address = self._settings.metrics_host, self._settings.metrics_port
             self._stack.enter_context(served(lambda: self.status, *address))
-        self._writer.start()
+        self._inside = True
+        if not self._path.exists():
+            self._begin()
         return self
+
+    def _begin(self) -> None:
+        if self._inside and not self._begun:
+            self._begun = True
+            self._writer.start()
 
     def __exit__(
         self,
@@ -100,14 +110,15 @@ class RunWatch(Watch):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None:
+        if error is not None and self._begun:
             text = reason_of(error) if isinstance(error, Exception) else "it was stopped"
             self.show(state="failed", message=text)
-        elif self.status.state not in ENDED:
+        elif error is None and self.status.state not in ENDED:
             self.show(state="incomplete" if self.status.set_aside else "complete")
         self._over.set()
         self._changed.set()
-        self._writer.join()
+        if self._begun:
+            self._writer.join()
         self._stack.close()
 
     def tell(self, text: str, *, event: str = "note", **fields: Any) -> None:
@@ -128,6 +139,7 @@ class RunWatch(Watch):
             timeline = (*(timeline[::2] if len(timeline) > _POINTS else timeline), point)
         self.status = replace(self.status, timeline=timeline, updated=self._now(), **changes)
         self._changed.set()
+        self._begin()
 
     def look(self, counts: Callable[[], Mapping[str, Any]]) -> None:
         """Show the counts, at most once a second and in at most a twentieth of the time."""
