@@ -196,3 +196,21 @@ def test_noise_that_cannot_be_is_refused(federate, options, message):
     assert (result.exit_code, message in " ".join(result.output.split())) == (1, True), (
         result.output
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--method", "ccvr"], "ccvr"),
+        (["--quorum", "3"], "quorum"),
+    ],
+)
+def test_what_secure_rounds_lack_is_refused_before_the_data_is_read(
+    federate, monkeypatch, arguments, said
+):
+    """A regression test: it was refused after the features had been extracted."""
+    pytest.importorskip("flwr")
+    monkeypatch.setattr("fedcof.data.fashion_mnist", lambda *_, **named: pytest.fail("was read"))
+    result, _ = federate("--engine", "simulation", "--secure", *arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr

@@ -78,6 +78,18 @@ def _check_engine(engine: str, plan: Given, secure: Given, address: str) -> None
     check_address(address, engine, ("ray", "simulation"))
 
 
+def _check_secure(noise: SecurePlan, limits: Plan, sender: Sender) -> None:
+    """Refuse what a sum over the clients lacks; its classes are those of the data set, later."""
+    if noise.epsilon:
+        noise.check_noised(sender, limits.max_samples)
+    if noise.secure:
+        from fedcof.federation.records import Job
+        from fedcof.federation.secure.serving import check_secure
+        from fedcof.federation.serving import Settings
+
+        check_secure(Settings(Job(sender), Path(), limits, classes=(0, 1), secure=noise))
+
+
 def _in_process(
     noise: SecurePlan, limits: Plan, sender: Sender, dealt: Dealt, advance: Callable[[int], None]
 ) -> tuple[Result, Head]:
@@ -179,8 +191,7 @@ def federate(
         _check_engine(engine, plan, secure, address)
         # What cannot be is refused before features are extracted.
         limits, noise = Plan(**plan), SecurePlan(**secure)
-        if noise.epsilon:
-            noise.check_noised(sender, limits.max_samples)
+        _check_secure(noise, limits, sender)
         names = Reading(**reading)
         demo = dataset == "fashion-mnist"
         train, test = fashion_mnist(images, seed=seed) if demo else load(dataset, data, names)
