@@ -2,14 +2,21 @@
 
 Synthetic features. The number of samples of every client is drawn, or read from a CSV file such as
 that of iNaturalist-Users-120K. Three ways to run the same clients: this process alone, one
-SuperNode that holds them all, and one SuperNode a client; the last two on Ray.
+SuperNode that holds them all, and one SuperNode a client; the last two on Ray, started for it or
+running already. Beside them, what Ray and Flower take alone: nobody asked, and as many empty
+messages as there are clients.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
+import math
 import multiprocessing
+import socket
+import subprocess
+import sys
 import tempfile
 import time
 import tracemalloc
@@ -158,13 +165,82 @@ def supernode_each(folder: Path, clients: int) -> Work:
     return simulated(folder, clients, nodes=clients)
 
 
-def simulated(folder: Path, clients: int, nodes: int) -> Work:
+def one_supernode_on_ray(folder: Path, clients: int) -> Work:
+    """The same on a Ray that runs already."""
+    return simulated(folder, clients, nodes=1, address=start_ray())
+
+
+def simulated(folder: Path, clients: int, nodes: int, address: str = "") -> Work:
     import flwr.simulation  # noqa: F401
     import ray  # noqa: F401  # so that the clock and the memory start after the imports
 
     def work(advance: Advance) -> None:
         with tempfile.TemporaryDirectory() as run_folder:
-            run(settings_for(folder, clients, Path(run_folder)), nodes, advance)
+            settings = settings_for(folder, clients, Path(run_folder))
+            run(settings, nodes, advance, address=address)
+
+    return work
+
+
+def start_ray() -> str:
+    """Start Ray in processes of its own, which end with this one; return its address."""
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        port = some.getsockname()[1]
+    command = [
+        Path(sys.executable).with_name("ray"),
+        "start",
+        "--head",
+        "--block",
+        f"--port={port}",
+    ]
+    options = ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"]
+    process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
+    atexit.register(process.terminate)
+    time.sleep(15)
+    return f"127.0.0.1:{port}"
+
+
+def nothing(folder: Path, clients: int) -> Work:
+    """Ray and Flower alone, started and stopped: nobody is asked."""
+    return flower_alone(1, messages=0)
+
+
+def empty_messages(folder: Path, clients: int) -> Work:
+    """Ray and Flower alone, with a SuperNode a client, each of which is asked nothing once."""
+    return flower_alone(clients, messages=1)
+
+
+def flower_alone(nodes: int, messages: int) -> Work:
+    """Flower's simulation with apps that do nothing, and so many messages to each SuperNode."""
+    from flwr.app import Message, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import ServerApp
+    from flwr.simulation import run_simulation
+
+    from fedcof.scale.ray_engine import running_ray
+
+    client_app, server_app = ClientApp(), ServerApp()
+
+    @client_app.query("nothing")
+    def answer_nothing(message: Message, context: Any) -> Message:
+        return Message(RecordDict(), reply_to=message)
+
+    @server_app.main()
+    def main(grid: Any, context: Any) -> None:
+        for _ in range(messages):
+            ids = sorted(grid.get_node_ids())
+            asked = [Message(RecordDict(), id_, "query.nothing") for id_ in ids]
+            waiting = set(grid.push_messages(asked))
+            while waiting:
+                arrived = grid.pull_messages(waiting)
+                waiting -= {message.metadata.reply_to_message_id for message in arrived}
+                time.sleep(0.05)
+
+    def work(advance: Advance) -> None:
+        resources = {"num_cpus": 1, "num_gpus": 0.0}
+        with running_ray():
+            run_simulation(server_app, client_app, nodes, "ray", {"client_resources": resources})
 
     return work
 
@@ -180,7 +256,10 @@ def settings_for(folder: Path, clients: int, run_folder: Path) -> Settings:
 ENGINES = {
     "one process": one_process,
     "one SuperNode": one_supernode,
+    "one SuperNode, Ray runs": one_supernode_on_ray,
     "a SuperNode a client": supernode_each,
+    "Ray and Flower, nobody asked": nothing,
+    "Flower, empty messages": empty_messages,
 }
 
 
@@ -202,7 +281,7 @@ def measure(engine: str, folder: Path, clients: int) -> Run:
         clients=clients,
         engine=engine,
         seconds=seconds,
-        first_after_s=arrivals[0],
+        first_after_s=arrivals[0] if arrivals else math.nan,
         clients_per_s=clients / seconds,
         server_mb=(peak_resident() - before) / MEGABYTE,
         means_mb=4 * count_means(folder) * dim_of(folder) / MEGABYTE,

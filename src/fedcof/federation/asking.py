@@ -52,6 +52,7 @@ class Node:
     """How a SuperNode has answered so far."""
 
     last_seen: float = 0.0
+    """When it came or went last."""
     online: bool = False
     question: Question | None = None
     batch_size: int = 1 << 30
@@ -99,6 +100,7 @@ class Asking:
         self._now, self._wall = now, wall
         self._open: dict[str, Question] = {}
         self._faults: Counter[str] = Counter()
+        self._online: set[int] = set()
         self.nodes: dict[int, Node] = {}
         self.sent = 0
         """How many questions have gone out."""
@@ -107,12 +109,15 @@ class Asking:
 
     def update_online(self) -> list[int]:
         """Note which SuperNodes are connected; return their ids in the order to ask them."""
-        online = list(self._grid.online())
-        for node in self.nodes.values():
-            node.online = False
-        for node_id in online:
-            node = self.nodes.setdefault(node_id, Node())
-            node.online, node.last_seen = True, self._now()
+        online, now = list(self._grid.online()), self._now()
+        there = set(online)
+        for node_id in self._online - there:
+            self.nodes[node_id].online = False
+        for node_id in there - self._online:
+            self.nodes.setdefault(node_id, Node()).online = True
+        for node_id in self._online ^ there:
+            self.nodes[node_id].last_seen = now
+        self._online = there
         return online
 
     def is_idle(self, node_id: int) -> bool:
@@ -152,11 +157,15 @@ class Asking:
             if not question.late:
                 self._close(question)
             yield question, answer
-        for question in list(self._open.values()):
-            if not question.late and self._now() >= question.deadline:
-                question.late = True
-                self._close(question)
-                self.fault(question, f"no answer within {self._plan.timeout:g} s")
+        now = self._now()
+        for question in list(self._open.values()):  # in the order of their deadlines
+            if question.late:
+                continue
+            if now < question.deadline:
+                break
+            question.late = True
+            self._close(question)
+            self.fault(question, f"no answer within {self._plan.timeout:g} s")
 
     def _close(self, question: Question) -> None:
         self.nodes[question.node_id].question = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -232,13 +232,21 @@ class Collector:
             self._receive(question, answer)
             receiving += self._now() - arrived
             answered = True
+        wanted = self._to_ask(online)
         for node_id in online:
-            self._ask_next(node_id)
+            if node_id in wanted:
+                self._ask_next(node_id)
         self._give_up_waiting()
         self._watch.look(self.counts)
         if self._asking.sent == sent:
             looking = self._now() - started - receiving
             self._sleep(max(0.0 if answered else self._pause, looking))
+
+    def _to_ask(self, online: Collection[int]) -> set[int]:
+        """Return the SuperNodes that have not named their clients, or have one to be asked for."""
+        clients = self._pending - self._asking.in_flight
+        holders = (self._holders.get(client_id, ()) for client_id in clients)
+        return (set(online) - self._sites.keys()).union(*holders)
 
     def counts(self) -> dict[str, Any]:
         """Return how far collecting is, as fields of `Status`."""
@@ -423,13 +431,17 @@ class Collector:
 
     def _give_up_waiting(self) -> None:
         """Give up the clients that no SuperNode will answer for."""
-        earliest = self._now() - self._plan.timeout
+        now = self._now()
+        earliest = now - self._plan.timeout
         for client_id in sorted(self._pending - self._asking.in_flight):
             holders = [self._nodes[node_id] for node_id in self._holders.get(client_id, [])]
             hopeful = [node for node in holders if not node.given_up]
             if holders and not hopeful:
                 reason = holders[-1].given_up
-            elif max([self._started, *(node.last_seen for node in hopeful)]) < earliest:
+            elif (
+                max([self._started, *(now if n.online else n.last_seen for n in hopeful)])
+                < earliest
+            ):
                 reason = "its SuperNode is offline" if holders else "no SuperNode holds it any more"
             else:
                 continue

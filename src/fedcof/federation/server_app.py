@@ -218,6 +218,7 @@ class FlowerGrid:
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._known: dict[int, tuple[str, bytes]] = {}
+        self._online: list[int] = []
         self._largest = 0
         self._usual = 0
         self._together = _TOGETHER
@@ -228,8 +229,10 @@ class FlowerGrid:
         Flower's simulation goes through them in this order, each time past all questions that are
         open: in another one, a round of thousands takes as long as the square of their number.
         """
-        ids = list(self._grid.get_node_ids())
-        return sorted(ids, key=lambda node_id: (self._information(node_id)[0], node_id))
+        ids = set(self._grid.get_node_ids())
+        if ids != set(self._online):
+            self._online = sorted(ids, key=lambda id_: (self._information(id_)[0], id_))
+        return self._online
 
     def key(self, node_id: int) -> str:
         """Return the fingerprint of a SuperNode's public key; empty where it has none."""
