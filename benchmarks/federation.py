@@ -166,7 +166,7 @@ def supernode_each(folder: Path, clients: int) -> Work:
 
 
 def one_supernode_on_ray(folder: Path, clients: int) -> Work:
-    """The same on a Ray that runs already."""
+    """Flower's simulation with one SuperNode, on a Ray that runs already."""
     return simulated(folder, clients, nodes=1, address=start_ray())
 
 
