@@ -10,7 +10,6 @@ messages as there are clients.
 from __future__ import annotations
 
 import argparse
-import atexit
 import json
 import math
 import multiprocessing
@@ -167,7 +166,16 @@ def supernode_each(folder: Path, clients: int) -> Work:
 
 def one_supernode_on_ray(folder: Path, clients: int) -> Work:
     """Flower's simulation with one SuperNode, on a Ray that runs already."""
-    return simulated(folder, clients, nodes=1, address=start_ray())
+    ray, address = start_ray()
+    simulate = simulated(folder, clients, 1, address)
+
+    def work(advance: Advance) -> None:
+        try:
+            simulate(advance)
+        finally:
+            ray.terminate()
+
+    return work
 
 
 def simulated(folder: Path, clients: int, nodes: int, address: str = "") -> Work:
@@ -182,23 +190,17 @@ def simulated(folder: Path, clients: int, nodes: int, address: str = "") -> Work
     return work
 
 
-def start_ray() -> str:
-    """Start Ray in processes of its own, which end with this one; return its address."""
+def start_ray() -> tuple[subprocess.Popen[bytes], str]:
+    """Start Ray in processes of its own; return the one that ends all, and the address."""
     with socket.socket() as some:
         some.bind(("127.0.0.1", 0))
         port = some.getsockname()[1]
-    command = [
-        Path(sys.executable).with_name("ray"),
-        "start",
-        "--head",
-        "--block",
-        f"--port={port}",
-    ]
-    options = ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"]
+    ray = str(Path(sys.executable).with_name("ray"))
+    command = [ray, "start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}"]
+    options = ["--include-dashboard=false", "--disable-usage-stats"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
-    atexit.register(process.terminate)
-    time.sleep(15)
-    return f"127.0.0.1:{port}"
+    time.sleep(20)  # until it is idle
+    return process, f"127.0.0.1:{port}"
 
 
 def nothing(folder: Path, clients: int) -> Work:
@@ -238,7 +240,7 @@ def flower_alone(nodes: int, messages: int) -> Work:
                 time.sleep(0.05)
 
     def work(advance: Advance) -> None:
-        resources = {"num_cpus": 1, "num_gpus": 0.0}
+        resources: Any = {"num_cpus": 1, "num_gpus": 0.0}
         with running_ray():
             run_simulation(server_app, client_app, nodes, "ray", {"client_resources": resources})
 
