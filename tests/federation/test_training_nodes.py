@@ -566,9 +566,10 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings
-from fedcof.federation.simulation import _ray
+from fedcof.federation.simulation import A_CPU_EACH
 from fedcof.federation.store import SummaryStore
 from fedcof.federation.training.server import Training
+from fedcof.scale.ray_engine import running_ray
 from fedcof.training import TrainingSettings
 
 folder, server = Path(sys.argv[1]), ServerApp()
@@ -592,7 +593,8 @@ def main(grid, context):
             nodes = asking.roster(clients)
         Training(federation, settings, mode=mode, pool_size=4).run(FlowerGrid(grid), nodes, head)
 
-run_simulation(server, app, 3, backend_config=_ray())
+with running_ray():
+    run_simulation(server, app, 3, backend_config=A_CPU_EACH)
 """
 
 

@@ -28,7 +28,8 @@ from fedcof.files import owner_only
 from fedcof.heads import Head
 from fedcof.scale.ray_engine import QUIET, running_ray
 
-_A_CPU_EACH: dict[str, Any] = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+A_CPU_EACH: dict[str, Any] = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+"""What a worker of Flower's simulation takes."""
 
 
 def simulate(
@@ -164,7 +165,7 @@ def run(
             # Flower takes a Ray that is there as it is. Where it starts Ray itself, workers have an
             # environment that is made first, so that none can be started ahead.
             with running_ray(address):
-                run_simulation(server_app, client_app, nodes, backend_config=_A_CPU_EACH)
+                run_simulation(server_app, client_app, nodes, backend_config=A_CPU_EACH)
         finally:
             stopped.set()  # the ServerApp is in a thread, which Ctrl-C does not reach
         return outcome[0]
