@@ -1,21 +1,15 @@
-"""Clients per second, server memory and bytes on the wire, from one process to Flower's simulation.
+"""Clients per second, server memory and bytes on the wire, from one process to a simulation.
 
 Synthetic features. The number of samples of every client is drawn, or read from a CSV file such as
-that of iNaturalist-Users-120K. Three ways to run the same clients: this process alone, one
-SuperNode that holds them all, and one SuperNode a client; the last two on Ray, started for it or
-running already. Beside them, what Ray and Flower take alone: nobody asked, and as many empty
-messages as there are clients.
+that of iNaturalist-Users-120K. Ways to run the same clients: this process alone; one SuperNode that
+holds them all, and one SuperNode a client, in a simulation; and Flower's own simulation, by Ray.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -155,94 +149,44 @@ def one_process(folder: Path, clients: int) -> Work:
 
 
 def one_supernode(folder: Path, clients: int) -> Work:
-    """Flower's simulation, started and stopped, with one SuperNode that holds all clients."""
+    """Simulate one SuperNode that holds all clients; started and stopped."""
     return simulated(folder, clients, nodes=1)
 
 
 def supernode_each(folder: Path, clients: int) -> Work:
-    """Flower's simulation, started and stopped, with a SuperNode for every client."""
+    """Simulate a SuperNode for every client; started and stopped."""
     return simulated(folder, clients, nodes=clients)
 
 
-def one_supernode_on_ray(folder: Path, clients: int) -> Work:
-    """Flower's simulation with one SuperNode, on a Ray that runs already."""
-    ray, address = start_ray()
-    simulate = simulated(folder, clients, 1, address)
-
-    def work(advance: Advance) -> None:
-        try:
-            simulate(advance)
-        finally:
-            ray.terminate()
-
-    return work
-
-
-def simulated(folder: Path, clients: int, nodes: int, address: str = "") -> Work:
-    import flwr.simulation  # noqa: F401
-    import ray  # noqa: F401  # so that the clock and the memory start after the imports
-
+def simulated(folder: Path, clients: int, nodes: int) -> Work:
     def work(advance: Advance) -> None:
         with tempfile.TemporaryDirectory() as run_folder:
-            settings = settings_for(folder, clients, Path(run_folder))
-            run(settings, nodes, advance, address=address)
+            run(settings_for(folder, clients, Path(run_folder)), nodes, advance)
 
     return work
 
 
-def start_ray() -> tuple[subprocess.Popen[bytes], str]:
-    """Start Ray in processes of its own; return the one that ends all, and the address."""
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        port = some.getsockname()[1]
-    ray = str(Path(sys.executable).with_name("ray"))
-    command = [ray, "start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}"]
-    options = ["--include-dashboard=false", "--disable-usage-stats"]
-    process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
-    time.sleep(20)  # until it is idle
-    return process, f"127.0.0.1:{port}"
-
-
-def nothing(folder: Path, clients: int) -> Work:
-    """Ray and Flower alone, started and stopped: nobody is asked."""
-    return flower_alone(1, messages=0)
-
-
-def empty_messages(folder: Path, clients: int) -> Work:
-    """Ray and Flower alone, with a SuperNode a client, each of which is asked nothing once."""
-    return flower_alone(clients, messages=1)
-
-
-def flower_alone(nodes: int, messages: int) -> Work:
-    """Flower's simulation with apps that do nothing, and so many messages to each SuperNode."""
-    from flwr.app import Message, RecordDict
-    from flwr.clientapp import ClientApp
+def simulated_by_flower(folder: Path, clients: int) -> Work:
+    """Simulate one SuperNode that holds all clients with Flower and Ray; started and stopped."""
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
+    from fedcof.federation.client_app import app
+    from fedcof.federation.server_app import FlowerGrid
     from fedcof.scale.ray_engine import running_ray
 
-    client_app, server_app = ClientApp(), ServerApp()
-
-    @client_app.query("nothing")
-    def answer_nothing(message: Message, context: Any) -> Message:
-        return Message(RecordDict(), reply_to=message)
-
-    @server_app.main()
-    def main(grid: Any, context: Any) -> None:
-        for _ in range(messages):
-            ids = sorted(grid.get_node_ids())
-            asked = [Message(RecordDict(), id_, "query.nothing") for id_ in ids]
-            waiting = set(grid.push_messages(asked))
-            while waiting:
-                arrived = grid.pull_messages(waiting)
-                waiting -= {message.metadata.reply_to_message_id for message in arrived}
-                time.sleep(0.05)
+    server = ServerApp()
 
     def work(advance: Advance) -> None:
-        resources: Any = {"num_cpus": 1, "num_gpus": 0.0}
+        @server.main()
+        def main(grid: Any, context: Any) -> None:
+            with tempfile.TemporaryDirectory() as run_folder:
+                settings = settings_for(folder, clients, Path(run_folder))
+                serve(FlowerGrid(grid), settings, advance=advance, pause=0.05)
+
+        resources = {"num_cpus": 1, "num_gpus": 0.0}
         with running_ray():
-            run_simulation(server_app, client_app, nodes, "ray", {"client_resources": resources})
+            run_simulation(server, app, 1, backend_config={"client_resources": resources})
 
     return work
 
@@ -258,10 +202,8 @@ def settings_for(folder: Path, clients: int, run_folder: Path) -> Settings:
 ENGINES = {
     "one process": one_process,
     "one SuperNode": one_supernode,
-    "one SuperNode, Ray runs": one_supernode_on_ray,
     "a SuperNode a client": supernode_each,
-    "Ray and Flower, nobody asked": nothing,
-    "Flower, empty messages": empty_messages,
+    "one SuperNode, Flower's simulation": simulated_by_flower,
 }
 
 
@@ -283,7 +225,7 @@ def measure(engine: str, folder: Path, clients: int) -> Run:
         clients=clients,
         engine=engine,
         seconds=seconds,
-        first_after_s=arrivals[0] if arrivals else math.nan,
+        first_after_s=arrivals[0],
         clients_per_s=clients / seconds,
         server_mb=(peak_resident() - before) / MEGABYTE,
         means_mb=4 * count_means(folder) * dim_of(folder) / MEGABYTE,

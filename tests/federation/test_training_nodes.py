@@ -566,10 +566,9 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings
-from fedcof.federation.simulation import A_CPU_EACH
 from fedcof.federation.store import SummaryStore
-from fedcof.federation.training.server import Training
 from fedcof.scale.ray_engine import running_ray
+from fedcof.federation.training.server import Training
 from fedcof.training import TrainingSettings
 
 folder, server = Path(sys.argv[1]), ServerApp()
@@ -594,7 +593,8 @@ def main(grid, context):
         Training(federation, settings, mode=mode, pool_size=4).run(FlowerGrid(grid), nodes, head)
 
 with running_ray():
-    run_simulation(server, app, 3, backend_config=A_CPU_EACH)
+    resources = {"num_cpus": 1, "num_gpus": 0.0}
+    run_simulation(server, app, 3, backend_config={"client_resources": resources})
 """
 
 

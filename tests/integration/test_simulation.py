@@ -1,25 +1,55 @@
-"""One real simulation by Ray; in a process of its own, since Ray leaves processes behind."""
+"""Real simulations: ours, and Flower's in a process of its own, since Ray leaves some behind."""
 
 import pytest
 
 pytest.importorskip("flwr")
 
-import os
-import socket
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from typer.testing import CliRunner
 
+from fedcof import FedCOF, LinearHead
 from fedcof.cli import app
+from fedcof.client import Sender
+from fedcof.data import iid
+from fedcof.federation.simulation import simulate, write_clients
 
 pytestmark = pytest.mark.slow
 
 FEDCOF = Path(sys.executable).with_name("fedcof")
 ARGUMENTS = ["federate", "--clients", "20", "--images", "400"]
+
+_FLOWER = """
+import sys
+from pathlib import Path
+import numpy as np
+from flwr.serverapp import ServerApp
+from flwr.simulation import run_simulation
+from fedcof import FedCOF
+from fedcof.client import Sender
+from fedcof.federation.client_app import app
+from fedcof.federation.plan import Plan
+from fedcof.federation.records import Job
+from fedcof.federation.server_app import FlowerGrid
+from fedcof.federation.serving import Settings, serve
+from fedcof.scale.ray_engine import running_ray
+
+folder, server = Path(sys.argv[1]), ServerApp()
+
+@server.main()
+def main(grid, context):
+    job = Job(Sender(FedCOF()), data=str(folder / "data"))
+    for one_question in (True, False):
+        plan = Plan(min_clients=6, one_question=one_question)
+        serve(FlowerGrid(grid), Settings(job, folder / str(one_question), plan), pause=0.05)
+
+with running_ray():
+    resources = {"num_cpus": 1, "num_gpus": 0.0}
+    run_simulation(server, app, 3, backend_config={"client_resources": resources})
+"""
 
 
 def test_simulation_gives_the_head_of_one_process_to_the_last_bit(tmp_path, monkeypatch):
@@ -27,54 +57,35 @@ def test_simulation_gives_the_head_of_one_process_to_the_last_bit(tmp_path, monk
     options = ["--engine", "in-process", "--out", str(tmp_path / "in-process")]
     assert CliRunner().invoke(app, [*ARGUMENTS, *options]).exit_code == 0
     done = subprocess.run(
-        [FEDCOF, *ARGUMENTS, "--out", str(tmp_path / "ray")],
+        [FEDCOF, *ARGUMENTS, "--out", str(tmp_path / "simulation")],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    heads = [(tmp_path / run / "head.safetensors").read_bytes() for run in ("in-process", "ray")]
+    heads = [
+        (tmp_path / run / "head.safetensors").read_bytes() for run in ("in-process", "simulation")
+    ]
     assert heads[0] == heads[1]
     assert "WARNING" not in done.stderr
 
 
-@contextmanager
-def running_ray():
-    """Run Ray in a process of its own; its address is yielded, and that it still runs checked."""
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{some.getsockname()[1]}"
-    start = [FEDCOF.with_name("ray"), "start", "--head", "--block", "--node-ip-address=127.0.0.1"]
-    options = [f"--port={address.split(':')[1]}", "--num-cpus=2", "--include-dashboard=false"]
-    quiet = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    process = subprocess.Popen(
-        [*start, *options], env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+def test_the_apps_give_the_same_head_in_the_simulation_of_flower(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    features = rng.normal(size=(90, 4)).astype(np.float32) + labels[:, None]
+    partition = iid(90, 6, seed=0)
+    head, _ = simulate(Sender(FedCOF()), features, labels, partition, tmp_path / "ours", nodes=3)
+    (tmp_path / "data").mkdir()
+    write_clients(tmp_path / "data", features, labels, partition)
+    done = subprocess.run(
+        [sys.executable, "-c", _FLOWER, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
-    try:
-        for _ in range(600):
-            with socket.socket() as some:
-                if some.connect_ex(("127.0.0.1", int(address.split(":")[1]))) == 0:
-                    break
-            time.sleep(0.1)
-        yield address
-        assert process.poll() is None
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def test_a_simulation_joins_a_ray_that_runs_and_leaves_it_running(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
-    heads = []
-    with running_ray() as address:
-        for name in ("one", "another"):
-            out = tmp_path / name
-            done = subprocess.run(
-                [FEDCOF, *ARGUMENTS, "--nodes", "2", "--address", address, "--out", str(out)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr
-            heads.append((out / "head.safetensors").read_bytes())
-    assert heads[0] == heads[1]
+    assert done.returncode == 0, done.stderr[-2000:]
+    for one_question in ("True", "False"):
+        theirs = LinearHead.load(tmp_path / one_question / "head.safetensors")
+        np.testing.assert_array_equal(theirs.weight, head.weight)

@@ -75,7 +75,7 @@ def _check_engine(engine: str, plan: Given, secure: Given, address: str) -> None
         for name in (*plan, *secure):
             if name not in alone:
                 raise SettingError(name, "needs --engine simulation: one process asks all")
-    check_address(address, engine, ("ray", "simulation"))
+    check_address(address, engine)
 
 
 def _check_secure(noise: SecurePlan, limits: Plan, sender: Sender) -> None:
@@ -129,8 +129,8 @@ def federate(
     engine: Annotated[
         Literal["simulation", "in-process", "ray"],
         typer.Option(
-            help="Flower's simulation, or this process; ray is this process, but Ray's workers "
-            "extract the features."
+            help="SuperNodes in processes of this machine, or this process; ray is this process, "
+            "but Ray's workers extract the features."
         ),
     ] = "simulation",
     address: Annotated[
@@ -233,7 +233,6 @@ def federate(
                         "partition": scheme.title,
                     },
                     origin=dealt.origin,
-                    address=address,
                     advance=advance,
                 )
                 rounds, wire_bytes = report.rounds, report.wire_bytes

@@ -210,11 +210,10 @@ def errors_for_people(stopped: str = GOES_ON) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def check_address(address: str, engine: str, on_ray: Sequence[str] = ("ray",)) -> None:
-    """Refuse the address of a cluster of Ray where an engine computes that is not on Ray."""
-    if address and engine not in on_ray:
-        names = " or ".join(on_ray)
-        raise SettingError("address", f"is that of a cluster of Ray: it needs --engine {names}")
+def check_address(address: str, engine: str) -> None:
+    """Refuse the address of a cluster of Ray where another engine computes."""
+    if address and engine != "ray":
+        raise SettingError("address", "is that of a cluster of Ray: it needs --engine ray")
 
 
 def check_device(device: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -15,37 +18,24 @@ from fedcof.federation.secure.statistic import SECURE
 
 app = ClientApp()
 
-
-@app.query(DESCRIBE)
-def describe(message: Message, context: Context) -> Message:
-    """Name the clients of this SuperNode."""
-    return _answer(DESCRIBE, message, context)
-
-
-@app.query(SUMMARIZE)
-def summarize(message: Message, context: Context) -> Message:
-    """Send the summaries of clients."""
-    return _answer(SUMMARIZE, message, context)
+RESPONSES: Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]] = {
+    DESCRIBE: partial(answer, DESCRIBE),
+    SUMMARIZE: partial(answer, SUMMARIZE),
+    SECURE: partial(answer, SECURE),
+    CHECK: check,
+    KEEP: keep,
+}
+"""What a SuperNode does with a question, by its action: the record of the answer."""
 
 
-@app.query(SECURE)
-def secure(message: Message, context: Context) -> Message:
-    """Take a step of a sum over clients, of which the server is told the total alone."""
-    return _answer(SECURE, message, context)
-
-
-@app.query(CHECK)
-def ready(message: Message, context: Context) -> Message:
-    """Say whether this SuperNode could answer."""
-    record = check(dict(message.content["question"]), context)
+def _query(action: str, message: Message, context: Context) -> Message:
+    _show_what_leaves()
+    record = RESPONSES[action](dict(message.content["question"]), context)
     return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
 
 
-@app.query(KEEP)
-def take_home(message: Message, context: Context) -> Message:
-    """Keep the heads of this SuperNode's clients."""
-    record = keep(dict(message.content["question"]), context)
-    return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
+for _action in RESPONSES:
+    app.query(_action)(partial(_query, _action))
 
 
 @app.train()
@@ -55,13 +45,6 @@ def train(message: Message, context: Context) -> Message:
     from fedcof.federation.training import client
 
     return client.train(message, context)
-
-
-def _answer(action: str, message: Message, context: Context) -> Message:
-    if "partition-id" not in context.node_config:  # a site, and no node of a simulation
-        _show_what_leaves()
-    record = answer(action, dict(message.content["question"]), context)
-    return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
 
 
 def _show_what_leaves() -> None:

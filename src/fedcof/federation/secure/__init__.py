@@ -21,5 +21,5 @@ the length of a feature, the bounds, the clients, the totals so far); every key 
 
 What a client must remember between questions is kept in the state of its SuperNode, which Flower
 holds in memory and hands to each process that answers; see `once` for what that lacks. In the
-simulation it is in the memory of the one process that plays all SuperNodes.
+simulation it is in the memory of the server's process.
 """

@@ -1,0 +1,123 @@
+"""SuperNodes in processes of this machine: a grid for simulations.
+
+Every question is answered as the ClientApp answers it, in one of as many processes as there are
+cores. Which of thousands of SuperNodes a question goes to is a key of a dictionary; Flower's own
+simulation looks through all open messages for each of them, and Ray takes seconds to start. A
+process that dies takes the one question with it that it was answering, and a new one takes its
+place.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Collection, Iterator
+from functools import partial
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+from flwr.app import Context, RecordDict, UserConfigValue
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
+from threadpoolctl import threadpool_limits
+
+from fedcof.federation.asking import Fault
+from fedcof.federation.records import Record
+
+Answered = tuple[Record, RecordDict]
+"""The answer of a SuperNode, and what it keeps."""
+
+
+class LocalGrid:
+    """A `Grid` whose SuperNodes, numbered from 1, share the source of data that a job names.
+
+    As a context manager: the processes end with it.
+
+    Parameters
+    ----------
+    nodes : int
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = range(1, nodes + 1)
+        self._states = {node_id: RecordDict() for node_id in self._nodes}
+        self._ids = map(str, count())
+        self._arrived: deque[tuple[str, Record | Fault]] = deque()
+        self._pool = ProcessPool(
+            max_workers=min(nodes, os.cpu_count() or 1),
+            initializer=_prepare,
+            context=multiprocessing.get_context("spawn"),
+        )
+
+    def __enter__(self) -> LocalGrid:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.stop()  # type: ignore[no-untyped-call]
+        self._pool.join()
+
+    def online(self) -> Collection[int]:
+        """Return the ids of all SuperNodes, in the order to ask them."""
+        return self._nodes
+
+    def key(self, node_id: int) -> str:
+        """Return that a SuperNode has no key."""
+        return ""
+
+    def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str:
+        """Queue a question; return its id."""
+        question_id = next(self._ids)
+        state = self._states[node_id]
+        future = self._pool.schedule(
+            respond, args=(node_id, len(self._nodes), action, dict(question), state)
+        )
+        future.add_done_callback(partial(self._take, question_id, node_id))
+        return question_id
+
+    def _take(self, question_id: str, node_id: int, future: ProcessFuture[Answered]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            record, self._states[node_id] = future.result()
+            self._arrived.append((question_id, record))
+        elif isinstance(error, ProcessExpired):
+            self._arrived.append((question_id, Fault("its process died")))
+        else:  # not its text, which may hold a client's data
+            self._arrived.append(
+                (question_id, Fault(f"its ClientApp raised {type(error).__name__}"))
+            )
+
+    def answers(self, question_ids: Collection[str]) -> Iterator[tuple[str, Record | Fault]]:
+        """Yield the answers that are there, each after the id of its question."""
+        wanted = set(question_ids)
+        for _ in range(len(self._arrived)):
+            arrived = self._arrived.popleft()
+            if arrived[0] in wanted:
+                yield arrived
+
+
+def respond(
+    node_id: int, nodes: int, action: str, question: dict[str, Any], state: RecordDict
+) -> Answered:
+    """Return what one of some SuperNodes answers, and what it keeps."""
+    from fedcof.federation.client_app import RESPONSES
+
+    config: dict[str, UserConfigValue] = {"partition-id": node_id - 1, "num-partitions": nodes}
+    context = Context(run_id=1, node_id=node_id, node_config=config, state=state, run_config={})
+    return RESPONSES[action](question, context), context.state
+
+
+def _prepare() -> None:
+    """Keep BLAS to one thread, the log off the progress bar, and Ctrl-C to the server."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger().addHandler(logging.NullHandler())
+    threadpool_limits(1)

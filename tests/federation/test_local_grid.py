@@ -1,0 +1,116 @@
+"""SuperNodes in processes of this machine: what they answer, keep, and take with them."""
+
+import pytest
+
+pytest.importorskip("flwr")
+
+import os
+import time
+
+import numpy as np
+from flwr.app import ConfigRecord
+
+from fedcof.client import Sender
+from fedcof.federation.asking import Fault
+from fedcof.federation.local_grid import LocalGrid, respond
+from fedcof.federation.plan import Plan
+from fedcof.federation.records import Answer, Job, Roster
+from fedcof.federation.serving import HEAD, Settings, serve
+from fedcof.federation.simulation import simulate
+from fedcof.methods import FedCOF
+
+pytestmark = pytest.mark.slow
+
+
+class Dying(dict):
+    """Clients, of which reading one ends the process."""
+
+    def __getitem__(self, client_id):
+        if client_id == "client-2":
+            os._exit(9)
+        return super().__getitem__(client_id)
+
+
+def load_data(context):
+    """Each SuperNode holds the client of its number."""
+    number = context.node_config["partition-id"]
+    rng = np.random.default_rng(number)
+    labels = np.arange(8) % 2
+    features = rng.normal(size=(8, 3)).astype(np.float32) + labels[:, None]
+    return Dying({f"client-{number}": (features, labels)})
+
+
+JOB = Job(Sender(FedCOF()), data="test_local_grid:load_data")
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Let the processes import this module."""
+    monkeypatch.syspath_prepend(os.path.dirname(__file__))
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__), prepend=os.pathsep)
+
+
+def answers_of(grid, question_ids):
+    found = {}
+    while len(found) < len(question_ids):
+        found.update(grid.answers([id_ for id_ in question_ids if id_ not in found]))
+        time.sleep(0.01)
+    return [found[id_] for id_ in question_ids]
+
+
+def test_a_process_that_dies_takes_its_one_question_with_it(here, tmp_path):
+    with LocalGrid(4) as grid:
+        question = {**JOB.to_record(), "limit": 10_000}
+        ids = [
+            grid.ask(n, "summarize", {**question, "clients": [f"client-{n - 1}"]}, 60)
+            for n in grid.online()
+        ]
+        answers = answers_of(grid, ids)
+        assert answers[2] == Fault("its process died")
+        others = [Answer.from_record(answers[i], limit=10_000) for i in (0, 1, 3)]
+        assert [list(other.summaries) for other in others] == [[f"client-{i}"] for i in (0, 1, 3)]
+        _, report, _ = serve(grid, Settings(JOB, tmp_path, Plan(min_clients=3)), pause=0.01)
+    assert report.answered == {"client-0", "client-1", "client-3"}
+    assert report.missing == {"client-2": "its process died"}
+    assert (tmp_path / HEAD).exists()
+
+
+def test_an_answer_that_nobody_waits_for_is_dropped(here):
+    with LocalGrid(1) as grid:
+        first = grid.ask(1, "describe", JOB.to_record(), 60)
+        second = grid.ask(1, "describe", JOB.to_record(), 60)
+        (answer,) = answers_of(grid, [second])
+        assert Roster.from_record(answer, limit=1).client_ids == ("client-0",)
+        assert list(grid.answers([first])) == []
+
+
+def test_what_a_supernode_keeps_is_there_at_its_next_question(here, monkeypatch):
+    from flwr.app import RecordDict
+
+    from fedcof.federation import client_app
+
+    def count(question, context):
+        seen = context.state.config_records.setdefault("seen", ConfigRecord({"times": 0}))
+        seen["times"] += 1
+        return {"times": seen["times"], "node": context.node_id}
+
+    monkeypatch.setattr(client_app, "RESPONSES", {"count": count})
+    record, state = respond(2, 3, "count", {}, RecordDict())
+    assert respond(2, 3, "count", {}, state)[0] == {"times": 2, "node": 2}
+    assert record == {"times": 1, "node": 2}
+
+
+def test_a_secure_run_needs_what_supernodes_keep(tmp_path):
+    from fedcof.data import iid
+
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    features = rng.normal(size=(120, 4)).astype(np.float32) + labels[:, None]
+    partition = iid(120, 4, seed=0)
+    sender = Sender(FedCOF())
+    open_head, _ = simulate(sender, features, labels, partition, tmp_path / "open", nodes=2)
+    head, report = simulate(
+        sender, features, labels, partition, tmp_path / "sums", nodes=2, secure={"secure": True}
+    )
+    np.testing.assert_allclose(head.weight, open_head.weight, rtol=1e-4, atol=1e-4)
+    assert len(report.sums) == 2
