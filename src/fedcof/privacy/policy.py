@@ -359,9 +359,8 @@ class Policy:
         """
         self.check(sender, backbone=backbone)
         guarded = self.guarded(sender)
-        sent = guarded.send(
-            features, labels, client_id=client_id, origin=origin, noise=np.random.default_rng()
-        )
+        noise = np.random.default_rng() if guarded.steps else None
+        sent = guarded.send(features, labels, client_id=client_id, origin=origin, noise=noise)
         if sent is None:
             raise SummaryError(
                 WITHHELD, "nothing is left to send of what this client has", client_id=client_id

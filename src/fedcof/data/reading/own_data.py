@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -166,6 +167,11 @@ class OwnData:
                     stacklevel=2,
                 )
             return {name: (self.data, self.labels)}
+        return self._named_clients
+
+    @cached_property  # a worker of a simulation asks for them with every question
+    def _named_clients(self) -> LazyClients:
+        assert self.clients is not None
         return by_row(self.clients, lambda rows: (rows_of(self.data, rows), self._labels(rows)))
 
     def _labels(self, rows: NDArray[np.int64]) -> Any:
