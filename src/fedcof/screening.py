@@ -122,6 +122,9 @@ _LEAST = 16
 _JUDGES = 49
 """Sites that each site is compared with at most."""
 
+_SITES_AT_ONCE = 1 << 13
+"""Sites that are compared in one go; of a hundred thousand, the arrays would take 500 MB."""
+
 _SMALL = 20
 """Up to so many sites, one odd site moves the others' reference enough to hide in it."""
 
@@ -744,7 +747,35 @@ def _beyond(
     """
     judges = np.flatnonzero(trusted)
     judges = judges[np.unique(np.linspace(0, len(judges) - 1, _JUDGES).astype(np.int64))]
-    theirs, their_error = squares[judges], error[judges]
+    chances = np.broadcast_to(chance, squares.shape)
+    blocks = np.array_split(np.arange(len(squares)), -(-len(squares) // _SITES_AT_ONCE))
+    return np.concatenate(
+        [
+            _judged(
+                squares[sites],
+                error[sites],
+                chances[sites],
+                theirs=squares[judges],
+                their_error=error[judges],
+                noise=noise,
+                own=sites[:, None] == judges,
+            )
+            for sites in blocks
+        ]
+    )
+
+
+def _judged(
+    squares: _FLOAT,
+    error: _FLOAT,
+    chance: _FLOAT,
+    *,
+    theirs: _FLOAT,
+    their_error: _FLOAT,
+    noise: float,
+    own: NDArray[np.bool_],
+) -> _FLOAT:
+    """Return `_beyond` of some sites, by judges of which a site is no own one."""
     more = np.maximum(error[:, None] - their_error, 0)
     less = np.maximum(their_error - error[:, None], 0)
     growth = np.maximum(error[:, None] / their_error, 1)
@@ -758,7 +789,7 @@ def _beyond(
     with np.errstate(over="ignore", divide="ignore"):  # beside sites whose features are all 0
         beyond = np.where(least > highest, least / np.maximum(highest, tiny), 1.0)
         beyond = np.where(most < lowest, most / np.maximum(lowest, tiny), beyond)
-    beyond[np.arange(len(squares))[:, None] == judges] = np.nan  # nobody judges himself
+    beyond[own] = np.nan  # nobody judges himself
     return _medians(beyond)
 
 
