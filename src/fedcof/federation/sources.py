@@ -102,7 +102,7 @@ def load_clients(source: str, context: Any, reading: Reading = USUAL_NAMES) -> C
     """Return the data and the labels of every client of a SuperNode.
 
     The one client of a SuperNode is called by the node configuration's ``client-id``, else by the
-    node's own id. In Flower's simulation, where all nodes read one source, each holds its share of
+    node's own id. In a simulation, where all nodes read one source, each holds its share of
     the clients.
 
     Parameters
