@@ -5,6 +5,8 @@ import pytest
 pytest.importorskip("flwr")
 
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -114,3 +116,29 @@ def test_a_secure_run_needs_what_supernodes_keep(tmp_path):
     )
     np.testing.assert_allclose(head.weight, open_head.weight, rtol=1e-4, atol=1e-4)
     assert len(report.sums) == 2
+
+
+_SCRIPT = """
+import sys, tempfile
+from pathlib import Path
+import numpy as np
+from fedcof import FedCOF
+from fedcof.client import Sender
+from fedcof.data import iid
+from fedcof.federation.simulation import simulate
+print("once")
+labels = np.arange(60) % 3
+features = np.random.default_rng(0).normal(size=(60, 4)) + labels[:, None]
+with tempfile.TemporaryDirectory() as folder:
+    _, report = simulate(Sender(FedCOF()), features, labels, iid(60, 4, seed=0), Path(folder))
+print(len(report.answered))
+"""
+
+
+def test_a_script_without_a_guard_is_run_once(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(_SCRIPT)
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["once", "4"]), done.stderr

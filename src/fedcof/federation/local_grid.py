@@ -10,7 +10,6 @@ place.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import signal
 from collections import deque
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from flwr.app import Context, RecordDict, UserConfigValue
+from loky.backend import get_context  # type: ignore[import-untyped]
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 from threadpoolctl import threadpool_limits
 
@@ -49,7 +49,7 @@ class LocalGrid:
         self._pool = ProcessPool(
             max_workers=min(nodes, os.cpu_count() or 1),
             initializer=_prepare,
-            context=multiprocessing.get_context("spawn"),
+            context=get_context("loky"),  # a script of the user is not run again in each
         )
 
     def __enter__(self) -> LocalGrid:
