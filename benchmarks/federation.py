@@ -184,7 +184,7 @@ def simulated_by_flower(folder: Path, clients: int) -> Work:
                 settings = settings_for(folder, clients, Path(run_folder))
                 serve(FlowerGrid(grid), settings, advance=advance, pause=0.05)
 
-        resources = {"num_cpus": 1, "num_gpus": 0.0}
+        resources: Any = {"num_cpus": 1, "num_gpus": 0.0}
         with running_ray():
             run_simulation(server, app, 1, backend_config={"client_resources": resources})
 
