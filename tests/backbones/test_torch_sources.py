@@ -209,7 +209,7 @@ def test_a_checkpoint_of_another_network_is_refused(name, weights):
 
 class _Malicious:
     def __reduce__(self):
-        return print, ("code ran",)
+        return exec, ("print('code ran')",)
 
 
 @pytest.mark.parametrize(
