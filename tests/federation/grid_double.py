@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.app import DEFAULT_TTL, ConfigRecord, Context, Error, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
+from hypothesis import strategies as st
 
 from fedcof.client import Sender
 from fedcof.federation import server_app
@@ -55,6 +56,27 @@ def make_clients(number, *, dim=4, seed=0):
         features = rng.normal(size=(9, dim)) + labels[:, None]
         clients[f"c{i:03d}"] = (features.astype(np.float32), labels)
     return clients
+
+
+def without(clients, *names):
+    """Clients but for some."""
+    return {name: data for name, data in clients.items() if name not in names}
+
+
+def one_each(clients):
+    """A SuperNode for every client."""
+    return {node_id: {name: clients[name]} for node_id, name in enumerate(clients, start=1)}
+
+
+@st.composite
+def dealt(draw, clients):
+    """Up to four SuperNodes that share the clients and take their time."""
+    holders = draw(st.lists(st.integers(1, 4), min_size=len(clients), max_size=len(clients)))
+    nodes = {node_id: {} for node_id in holders}
+    for (name, held), node_id in zip(clients.items(), holders, strict=True):
+        nodes[node_id][name] = held
+    delays = draw(st.fixed_dictionaries(dict.fromkeys(nodes, st.integers(0, 30))))
+    return GridDouble(nodes, {n: lambda message, honest, s=s: s for n, s in delays.items()})
 
 
 NODES: dict[int, Any] = {}

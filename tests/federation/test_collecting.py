@@ -9,7 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
-from grid_double import JOB, GridDouble, fail, make_clients, run, say
+from grid_double import (
+    JOB,
+    GridDouble,
+    dealt,
+    fail,
+    make_clients,
+    one_each,
+    run,
+    say,
+    without,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,17 +37,8 @@ from fedcof.methods import FedCOF
 from fedcof.summaries import from_bytes
 
 
-def one_each(clients):
-    """A SuperNode for every client."""
-    return {node_id: {name: clients[name]} for node_id, name in enumerate(clients, start=1)}
-
-
 def head_bytes(folder):
     return (folder / HEAD).read_bytes()
-
-
-def without(clients, *names):
-    return {name: data for name, data in clients.items() if name not in names}
 
 
 # Everybody answers
@@ -87,13 +88,7 @@ def test_head_does_not_depend_on_who_holds_whom_and_who_is_first(
     data, clients, expected, tmp_path_factory
 ):
     folder = tmp_path_factory.mktemp("run")
-    holders = data.draw(st.lists(st.integers(1, 4), min_size=6, max_size=6))
-    nodes = {node_id: {} for node_id in holders}
-    for (name, held), node_id in zip(clients.items(), holders, strict=True):
-        nodes[node_id][name] = held
-    delays = data.draw(st.fixed_dictionaries(dict.fromkeys(nodes, st.integers(0, 30))))
-    behave = {n: lambda message, honest, s=s: s for n, s in delays.items()}
-    run(GridDouble(nodes, behave), folder, plan=Plan(timeout=60, min_clients=6))
+    run(data.draw(dealt(clients)), folder, plan=Plan(timeout=60, min_clients=6))
     assert head_bytes(folder) == expected(clients, folder)
 
 

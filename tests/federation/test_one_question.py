@@ -10,7 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from grid_double import JOB, NODES, GridDouble, fail, make_clients, run, say
+from grid_double import (
+    JOB,
+    NODES,
+    GridDouble,
+    dealt,
+    fail,
+    make_clients,
+    one_each,
+    run,
+    say,
+    without,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,16 +41,8 @@ FIRST_KEY, SECOND_KEY = (
 PLAN = Plan(timeout=60, one_question=True)
 
 
-def one_each(clients):
-    return {node_id: {name: clients[name]} for node_id, name in enumerate(clients, start=1)}
-
-
 def actions(grid):
     return [(node_id, action) for node_id, action, _ in grid.asked]
-
-
-def without(clients, *names):
-    return {name: data for name, data in clients.items() if name not in names}
 
 
 def test_a_supernode_is_asked_once(clients, expected, tmp_path):
@@ -57,15 +60,9 @@ def test_head_does_not_depend_on_who_holds_whom_and_what_goes_into_a_message(
     data, clients, expected, tmp_path_factory
 ):
     folder = tmp_path_factory.mktemp("run")
-    holders = data.draw(st.lists(st.integers(1, 4), min_size=6, max_size=6))
-    nodes = {node_id: {} for node_id in holders}
-    for (name, held), node_id in zip(clients.items(), holders, strict=True):
-        nodes[node_id][name] = held
-    delays = data.draw(st.fixed_dictionaries(dict.fromkeys(nodes, st.integers(0, 30))))
-    behave = {n: lambda message, honest, s=s: s for n, s in delays.items()}
     size = data.draw(st.sampled_from([600, 1000, 1 << 20]))
     plan = replace(PLAN, min_clients=6, max_message=size)
-    _, report = run(GridDouble(nodes, behave), folder, plan=plan)
+    _, report = run(data.draw(dealt(clients)), folder, plan=plan)
     assert report.answered == set(clients)
     assert (folder / HEAD).read_bytes() == expected(clients, folder)
 
@@ -189,6 +186,20 @@ def test_what_does_not_go_into_the_first_answer_is_asked_for(tmp_path):
     assert {action for _, action in actions(grid)[1:]} == {"summarize"}
     assert grid.summarized()[0] != "c000"
     assert report.answered == set(clients)
+
+
+def test_summaries_that_come_along_unasked_do_not_count(clients, expected, tmp_path):
+    """Who is drawn, and which key may answer, is known first where two questions are asked."""
+
+    def eager(message, honest):
+        message.content["question"]["limit"] = 1 << 20
+        return honest()
+
+    grid = GridDouble(one_each(clients), dict.fromkeys(range(1, 7), eager))
+    _, report = run(grid, tmp_path)
+    assert sorted(grid.summarized()) == sorted(clients)
+    assert report.answered == set(clients)
+    assert (tmp_path / HEAD).read_bytes() == expected(clients, tmp_path)
 
 
 @pytest.mark.parametrize("other", [{"participation": 0.5}, {"quorum": 3}])

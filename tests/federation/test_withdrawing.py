@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
-from grid_double import JOB, GridDouble, run
+from grid_double import JOB, GridDouble, run, without
 from typer.testing import CliRunner
 
 from fedcof import FedCOF, from_bytes
@@ -23,10 +23,6 @@ from fedcof.federation.store import SummaryStore
 
 def withdraw(*arguments):
     return CliRunner().invoke(app, ["withdraw", *map(str, arguments)])
-
-
-def without(clients, *names):
-    return {name: data for name, data in clients.items() if name not in names}
 
 
 def head_bytes(folder):

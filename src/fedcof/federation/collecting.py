@@ -195,7 +195,6 @@ class Collector:
         asked = self._store.rounds()
         if self._enough():
             return False
-        done = self._accepted | self.report.refused.keys()
         if self.report.rounds == 0 and (unanswered := self._unanswered(asked)):
             chosen = unanswered  # of a run before this one
         elif self._plan.rounds and len(asked) >= self._plan.rounds:
@@ -203,16 +202,20 @@ class Collector:
         else:
             if self._undescribed():
                 self._wait(lambda: True)
-            known, done = self._known(), self._accepted | self.report.refused.keys()
-            unasked = sorted(known.difference(*asked) - done)
+            known = self._known()
+            unasked = sorted(known.difference(*asked) - self._done())
             size = min(len(unasked), math.ceil(self._plan.participation * len(known)))
             rng = np.random.default_rng([self._seed, len(asked)])
             chosen = {unasked[i] for i in rng.permutation(len(unasked))[:size]}
-            chosen |= done.difference(self.report.resumed, *asked)  # came along with the names
+            chosen |= self._done().difference(self.report.resumed, *asked)  # came with the names
             self._store.open_round(len(asked) + 1, chosen)
-        self._pending |= chosen - done
+        self._pending |= chosen - self._done()
         self.report.rounds += bool(self._pending or chosen)
         return bool(self._pending or chosen)
+
+    def _done(self) -> set[str]:
+        """Return the clients that are not asked any more: their summary is there, or failed."""
+        return self._accepted | self.report.refused.keys()
 
     def _unanswered(self, asked: list[set[str]]) -> set[str]:
         return set().union(*asked) - self._accepted - self._withdrawn
@@ -326,21 +329,22 @@ class Collector:
                 self._describe(node_id, roster)
                 self._asking.good(question)
                 self._name_skew(question, roster)
-            if "answered" in record and not self._nodes[node_id].given_up:
-                self._take_summaries(question, record, self._sites[node_id].clients)
+            along = self._plan.one_question and "answered" in record
+            if along and not self._nodes[node_id].given_up:
+                answer = Answer.from_record(record, limit=self._plan.max_message)
+                self._take_summaries(question, answer, self._sites[node_id].clients)
             return
-        self._take_summaries(question, record, frozenset(question.clients))
-
-    def _take_summaries(self, question: Question, record: Record, wanted: frozenset[str]) -> None:
-        node_id, alone = question.node_id, question.action == SUMMARIZE
         answer = Answer.from_record(record, limit=self._plan.max_message)
-        mentioned = wanted & (answer.summaries.keys() | answer.failed.keys())
-        if alone and not mentioned:
+        wanted = frozenset(question.clients)
+        if not wanted & answer.client_ids:
             raise AnswerError("mentions none of the clients that it was asked for")
-        if alone:
-            self._asking.good(question)
-            self._ask_on(node_id, mentioned)
-        self.report.asked |= mentioned
+        self._asking.good(question)
+        self._ask_on(node_id, wanted & answer.client_ids)
+        self._take_summaries(question, answer, wanted)
+
+    def _take_summaries(self, question: Question, answer: Answer, wanted: frozenset[str]) -> None:
+        node_id = question.node_id
+        self.report.asked |= wanted & answer.client_ids
         self.report.wire_bytes += sum(map(len, answer.summaries.values()))
         for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
             self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
@@ -351,7 +355,7 @@ class Collector:
         )
         told = answer.withheld.keys() & wanted & self.report.answered
         self.report.withheld |= {name: list(answer.withheld[name]) for name in told}
-        if foreign := (answer.summaries.keys() | answer.failed.keys()) - wanted:
+        if foreign := answer.client_ids - wanted:
             self.report.nodes[node_id] = (
                 f"answered for {len(foreign)} clients that it was not asked for; they are ignored"
             )

@@ -158,6 +158,11 @@ class Answer:
     failed: Mapping[str, str] = field(default_factory=dict)
     withheld: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
+    @property
+    def client_ids(self) -> frozenset[str]:
+        """The clients that it mentions."""
+        return frozenset(self.summaries) | frozenset(self.failed)
+
     def to_record(self) -> dict[str, Any]:
         """Return the answer as it goes over the wire, all summaries as one string of bytes."""
         numbers = [number for name in self.summaries for number in self.withheld.get(name, (0, 0))]
