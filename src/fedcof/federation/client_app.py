@@ -29,7 +29,8 @@ RESPONSES: Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]] = {
 
 
 def _query(action: str, message: Message, context: Context) -> Message:
-    _show_what_leaves()
+    if "partition-id" not in context.node_config:  # a site, and no node of a simulation
+        _show_what_leaves()
     record = RESPONSES[action](dict(message.content["question"]), context)
     return Message(RecordDict({"answer": ConfigRecord(record)}), reply_to=message)
 
