@@ -173,7 +173,7 @@ def simulated_by_flower(folder: Path, clients: int) -> Work:
 
     from fedcof.federation.client_app import app
     from fedcof.federation.server_app import FlowerGrid
-    from fedcof.scale.ray_engine import running_ray
+    from fedcof.scale.ray_engine import ray_engine
 
     server = ServerApp()
 
@@ -185,7 +185,7 @@ def simulated_by_flower(folder: Path, clients: int) -> Work:
                 serve(FlowerGrid(grid), settings, advance=advance, pause=0.05)
 
         resources: Any = {"num_cpus": 1, "num_gpus": 0.0}
-        with running_ray():
+        with ray_engine():
             run_simulation(server, app, 1, backend_config={"client_resources": resources})
 
     return work

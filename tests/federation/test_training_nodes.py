@@ -567,7 +567,7 @@ from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings
 from fedcof.federation.store import SummaryStore
-from fedcof.scale.ray_engine import running_ray
+from fedcof.scale.ray_engine import ray_engine
 from fedcof.federation.training.server import Training
 from fedcof.training import TrainingSettings
 
@@ -592,7 +592,7 @@ def main(grid, context):
             nodes = asking.roster(clients)
         Training(federation, settings, mode=mode, pool_size=4).run(FlowerGrid(grid), nodes, head)
 
-with running_ray():
+with ray_engine():
     resources = {"num_cpus": 1, "num_gpus": 0.0}
     run_simulation(server, app, 3, backend_config={"client_resources": resources})
 """

@@ -35,7 +35,7 @@ from fedcof.federation.plan import Plan
 from fedcof.federation.records import Job
 from fedcof.federation.server_app import FlowerGrid
 from fedcof.federation.serving import Settings, serve
-from fedcof.scale.ray_engine import running_ray
+from fedcof.scale.ray_engine import ray_engine
 
 folder, server = Path(sys.argv[1]), ServerApp()
 
@@ -46,7 +46,7 @@ def main(grid, context):
         plan = Plan(min_clients=6, one_question=one_question)
         serve(FlowerGrid(grid), Settings(job, folder / str(one_question), plan), pause=0.05)
 
-with running_ray():
+with ray_engine():
     resources = {"num_cpus": 1, "num_gpus": 0.0}
     run_simulation(server, app, 3, backend_config={"client_resources": resources})
 """

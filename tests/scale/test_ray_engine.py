@@ -48,7 +48,6 @@ def test_ray_that_is_not_installed_is_named_with_the_line_that_installs_it(monke
 def test_ray_that_somebody_else_has_started_is_not_joined(monkeypatch):
     given = {}
     double = SimpleNamespace(
-        is_initialized=lambda: False,
         init=lambda **options: given.update(options),
         cluster_resources=lambda: {"CPU": 2.0},
         shutdown=lambda: None,

@@ -83,18 +83,17 @@ class LocalGrid:
         return question_id
 
     def _take(self, question_id: str, node_id: int, future: ProcessFuture[Answered]) -> None:
-        if future.cancelled():
+        if future.cancelled():  # the run has ended
             return
+        answer: Record | Fault
         error = future.exception()
         if error is None:
-            record, self._states[node_id] = future.result()
-            self._arrived.append((question_id, record))
+            answer, self._states[node_id] = future.result()
         elif isinstance(error, ProcessExpired):
-            self._arrived.append((question_id, Fault("its process died")))
+            answer = Fault("its process died")
         else:  # not its text, which may hold a client's data
-            self._arrived.append(
-                (question_id, Fault(f"its ClientApp raised {type(error).__name__}"))
-            )
+            answer = Fault(f"its ClientApp raised {type(error).__name__}")
+        self._arrived.append((question_id, answer))
 
     def answers(self, question_ids: Collection[str]) -> Iterator[tuple[str, Record | Fault]]:
         """Yield the answers that are there, each after the id of its question."""

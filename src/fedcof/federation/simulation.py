@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +94,8 @@ def simulate(
 
 def _plan(clients: int, given: Mapping[str, Any], *, secure: bool) -> Plan:
     """Return a plan for all clients, which are asked once where all take part: all are ours."""
-    plan = Plan(**{"min_clients": clients, **given})
-    asked_once = plan.participation == 1 and not plan.quorum and not secure
-    return replace(plan, one_question=plan.one_question or asked_once)
+    some = given.get("participation", 1) < 1 or given.get("quorum", 0)
+    return Plan(**{"min_clients": clients, "one_question": not (some or secure), **given})
 
 
 def write_clients(

@@ -18,7 +18,7 @@ from fedcof.installation import install_line
 T = TypeVar("T")
 R = TypeVar("R")
 
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Ray reports who uses it, unless it is told not to before it is imported."""
 
 _AHEAD = 2
@@ -28,50 +28,6 @@ _TRIES = 5
 """How often a task is given to another worker after its worker has died."""
 
 Engine = Callable[[Callable[[T], R], Iterable[T]], Iterator[R]]
-
-
-@contextmanager
-def running_ray(address: str = "", *, workers: int | None = None) -> Iterator[None]:
-    """Start Ray on this machine and stop it afterwards, or join a cluster and leave it.
-
-    A Ray that this process has started or joined before is taken as it is.
-
-    Parameters
-    ----------
-    address : str, default ""
-        Of a cluster that is running, such as ``head:6379`` or ``auto``. Empty: Ray is started.
-    workers : int, optional
-        How many tasks are computed at a time where it is started. Default: one a CPU.
-
-    Raises
-    ------
-    ImportError
-        If Ray is not installed.
-    ConnectionError
-        If there is no cluster at this address.
-    """
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    try:
-        import ray
-    except ImportError:
-        raise ImportError(f"Ray is not installed: {install_line('flower')}") from None
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address:
-        options["address"] = address
-    else:
-        options |= {
-            "address": "local",  # without it Ray joins one that runs on this machine
-            "num_cpus": workers or os.cpu_count(),
-            "include_dashboard": False,
-            "_node_ip_address": "127.0.0.1",
-        }
-    if not ray.is_initialized():
-        ray.init(**options)
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 @contextmanager
@@ -93,9 +49,24 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
     ConnectionError
         If there is no cluster at this address.
     """
-    with running_ray(address, workers=workers):
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
         import ray
-
+    except ImportError:
+        raise ImportError(f"Ray is not installed: {install_line('flower')}") from None
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address:
+        options["address"] = address
+    else:
+        options |= {
+            "address": "local",  # without it Ray joins one that runs on this machine
+            "num_cpus": workers or os.cpu_count(),
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
+        }
+    ray.init(**options)
+    try:
         number = workers or int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
 
         def result(reference: Any) -> Any:
@@ -123,6 +94,8 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
                 yield result(waiting.popleft())
 
         yield compute
+    finally:
+        ray.shutdown()
 
 
 def _call(task: Callable[[T], R], item: T) -> R:
