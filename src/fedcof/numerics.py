@@ -37,6 +37,11 @@ float64 cost little. With few rows, rounding in float32 could turn a zero eigenv
 one; with more, a scatter in memory equals one that is streamed, to 1e-10."""
 
 
+def rows_of_block(dim: int, dtype: DTypeLike) -> int:
+    """Return how many rows of some length a block of `blocks` has at least."""
+    return max(1, _BLOCK_BYTES // (np.dtype(dtype).itemsize * dim))
+
+
 def blocks(
     arrays: Rows, dtype: DTypeLike, *, at_least: int = 1
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -59,7 +64,7 @@ def blocks(
     block : ndarray, shape (rows, dim)
     """
     dim = arrays[0].shape[1]
-    size = max(1, _BLOCK_BYTES // (np.dtype(dtype).itemsize * dim), at_least)
+    size = max(rows_of_block(dim, dtype), at_least)
     size = min(size, max(1, sum(map(len, arrays))))
     memory = np.empty((size, dim), dtype)
     pieces: list[NDArray[Any]] = []

@@ -22,7 +22,6 @@ from fedcof.experiments import (
 )
 from fedcof.experiments.best import Best
 from fedcof.methods.fedcof_pooled import FedCOFPooled
-from fedcof.summaries import ClassMeans
 from fedcof.transforms import parse
 
 METHODS = (
@@ -99,7 +98,7 @@ def test_one_gram_matrix_serves_all_seeds_and_ridges(features, results, monkeypa
 
 
 def test_means_of_a_partition_serve_all_methods_and_shrinkages(features, results, monkeypatch):
-    calls = count_calls(monkeypatch, ClassMeans, "summarize")
+    calls = count_calls(monkeypatch, Sender, "send_each")
     pools = count_calls(monkeypatch, FedCOF, "pool")
     methods = (FedNCM(), *(FedCOF(gamma) for gamma in (0.1, 1.0, 10.0)))
     run([experiment(methods)], results, lambda *_: features, seeds=2)

@@ -129,6 +129,29 @@ def test_data_that_is_wrong_has_its_code(ask, client_id, data, code):
     assert ask(clients, clients=[client_id], limit=10_000)["codes"] == [code]
 
 
+def test_clients_whose_data_is_wrong_are_found_among_those_summarized_together(ask):
+    clients = make_clients(5)
+    clients["c001"] = (np.full((2, 3), np.nan), [0, 1])
+    clients["c003"] = (np.zeros((2, 3)), [0])
+    clients["c004"] = (np.full((2, 3), 1e39), [0, 1])  # too large for float32, in which it is sent
+    record = ask(clients, clients=sorted(clients), limit=10_000)
+    failed = dict(zip(record["failed"], record["codes"], strict=True))
+    assert failed == {
+        "c001": "non-finite:SummaryError",
+        "c003": "labels:SummaryError",
+        "c004": "overflow:SummaryError",
+    }
+    assert record["answered"] == ["c000", "c002"]
+
+
+def test_a_client_read_after_one_that_fills_the_answer_is_not_mentioned(ask):
+    clients = make_clients(3)
+    size = len(ask(clients, clients=["c000"], limit=10_000)["blob"])
+    clients["c002"] = (np.full((2, 3), np.nan), [0, 1])
+    record = ask(clients, clients=["c000", "c001"], limit=size)
+    assert (record["answered"], record["failed"]) == (["c000"], [])
+
+
 def test_question_of_another_version_is_answered_with_a_code(ask):
     sending = json.dumps(Sender(FedCOF()).settings() | {"method": "from the future"})
     record = ask(make_clients(1), sending=sending, clients=["c000"], limit=10_000)

@@ -265,6 +265,13 @@ def test_what_does_not_go_into_an_answer_is_not_spent(ask, file, tmp_path):
     assert list(summaries(job, site, ["south"], size + 1).summaries) == ["south"]
 
 
+def test_a_dry_run_says_once_of_each_client_what_would_leave(ask, caplog):
+    caplog.set_level(logging.INFO, "fedcof.privacy.policy")
+    record = ask(dry_run=True)
+    assert sorted(record["failed"]) == ["north", "south"]
+    assert [line.getMessage().partition(":")[0] for line in caplog.records].count("north") == 1
+
+
 def test_a_dry_run_spends_nothing(ask, file, tmp_path):
     policy = file("epsilon = 9.0\ndelta = 1e-5\n")
     step = LocalPrivacy(epsilon=8.0, classes="0-2")

@@ -63,8 +63,12 @@ class Clients(Mapping):
         return len(self._names)
 
 
-def what_leaves(job, site, name):
-    sent = _honestly(job, site, name)
+def what_leaves(job, site, names):
+    for name, sent in _honestly(job, site, names):
+        yield name, sent if isinstance(sent, BaseException) else broken(name, sent)
+
+
+def broken(name, sent):
     if kind_of(name) == "corrupt":
         middle = len(sent.data) // 2
         flipped = bytes([sent.data[middle] ^ 0xFF])

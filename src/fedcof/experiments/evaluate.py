@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.client import Sender
+from fedcof.client import Held, Sender
 from fedcof.data import Partition
 from fedcof.heads import Head
 from fedcof.privacy.differential import CentralPrivacy, noised
@@ -195,10 +195,9 @@ def evaluate_noised(
     """
     total, made_by, clients = np.zeros(privacy.layout.size, np.uint64), dealt.origin, 0
     for client_id, features, labels in dealt:
-        array, coded, made_by = sender.prepared(
-            features, labels, client_id=client_id, origin=dealt.origin
-        )
-        total += privacy.layout.encode(privacy.limited(array, coded, client_id=client_id))
+        own = sender.prepared(Held(features, labels, client_id, dealt.origin))
+        limited = privacy.limited(own.features, own.labels, client_id=client_id)
+        total, made_by = total + privacy.layout.encode(limited), own.origin
         clients += 1
         advance(1)
     start = time.perf_counter()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from fedcof import __version__
-from fedcof.client import Sent
+from fedcof.client import Held, Sent
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
 from fedcof.federation.secure.answering import answer as secure_answer
 from fedcof.federation.secure.statistic import SECURE
 from fedcof.federation.skew import version_fault
 from fedcof.federation.sources import Site, extract, known_sizes, load_site
-from fedcof.privacy.policy import local_guarantee
+from fedcof.privacy.policy import local_guarantee, nothing_left
+
+_TOGETHER_BYTES = 2 << 20
+"""Bytes of features whose clients are summarized together: a call costs as much as a few samples,
+and what is made beyond the limit of an answer is made again."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,12 +88,14 @@ def summaries(job: Job, site: Site, wanted: Sequence[str], limit: int) -> Answer
     failed: dict[str, str] = {}
     withheld: dict[str, tuple[int, int]] = {}
     size, release = 0, f"summary for {job.sender.method.name}"
-    for client_id in wanted:
+    guarantee = local_guarantee(job.sender)
+    for client_id, sent in what_leaves(job, site, wanted):
         try:
-            sent = what_leaves(job, site, client_id)
-            fits = size + sent.wire_bytes <= limit
-            if fits:
-                site.policy.spend(client_id, local_guarantee(job.sender), release=release)
+            if isinstance(sent, BaseException):
+                raise sent
+            site.check_not_dry()
+            if size + sent.wire_bytes <= limit:
+                site.policy.spend(client_id, guarantee, release=release)
         except BaseException as error:  # one client's fault is not that of the others
             _log.error("client %r: %s", client_id, code_of(error), exc_info=error)
             failed[client_id] = code_of(error)
@@ -95,7 +103,7 @@ def summaries(job: Job, site: Site, wanted: Sequence[str], limit: int) -> Answer
         if sent.wire_bytes > limit:
             failed[client_id] = "too-large"
             continue
-        if not fits:
+        if size + sent.wire_bytes > limit:
             break
         size += sent.wire_bytes
         done[client_id] = sent.data
@@ -104,25 +112,57 @@ def summaries(job: Job, site: Site, wanted: Sequence[str], limit: int) -> Answer
     return Answer(done, failed, withheld)
 
 
-def what_leaves(job: Job, site: Site, client_id: str) -> Sent:
-    """Return what one client sends, as far as its site's policy allows it.
+def what_leaves(
+    job: Job, site: Site, wanted: Iterable[str]
+) -> Iterator[tuple[str, Sent | BaseException]]:
+    """Yield what each client sends, as far as its site's policy allows it, or why it sends nothing.
+
+    Clients whose features are small are read before one of them is yielded: a few, so that little
+    is done for nothing where the answer is full.
+    """
+    few: list[Held] = []
+    size = 0
+    for client_id in wanted:
+        try:
+            held = _held(job, site, client_id)
+        except BaseException as error:
+            yield client_id, error
+            continue
+        few.append(held)
+        size += np.asarray(held.features).nbytes
+        if size >= _TOGETHER_BYTES:
+            yield from _sent(job, site, few)
+            few, size = [], 0
+    if few:
+        yield from _sent(job, site, few)
+
+
+def _held(job: Job, site: Site, client_id: str) -> Held:
+    """Return what a client has.
 
     Raises
     ------
     SummaryError
-        If the policy does not allow it, its budget is spent, or the site only tries.
+        If the site's policy does not allow the job, or the client's budget is spent.
     """
     # before anything is read or computed
     site.policy.check(job.sender, backbone=job.backbone)
     site.policy.check_left(client_id, local_guarantee(job.sender))
     features, labels, origin = extract(*site.clients[client_id], job.backbone)
-    sent = site.policy.send(
-        job.sender,
-        features,
-        labels,
-        backbone=job.backbone,
-        client_id=client_id,
-        origin=origin or job.origin,
-    )
-    site.check_not_dry()
-    return sent
+    return Held(features, labels, client_id, origin or job.origin)
+
+
+def _sent(
+    job: Job, site: Site, clients: Sequence[Held]
+) -> Iterator[tuple[str, Sent | BaseException]]:
+    try:
+        sent = site.policy.send_each(job.sender, clients, backbone=job.backbone)
+    except BaseException as error:
+        if len(clients) == 1:
+            yield clients[0].client_id, error
+            return
+        for held in clients:  # to find whose fault it is
+            yield from _sent(job, site, [held])
+        return
+    for held, own in zip(clients, sent, strict=True):
+        yield held.client_id, nothing_left(held.client_id) if own is None else own

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedcof.client import Sender, Sent
+from fedcof.client import Held, Sender, Sent
 from fedcof.codings import AUTO, CODINGS, parse_codings
 from fedcof.errors import PolicyError, SettingError, SummaryError, reason_of
 from fedcof.methods import METHODS
@@ -357,16 +357,37 @@ class Policy:
         SummaryError
             As `Sender.send`; or if nothing is left to send.
         """
+        held = Held(features, labels, client_id, origin)
+        (sent,) = self.send_each(sender, [held], backbone=backbone)
+        if sent is None:
+            raise nothing_left(client_id)
+        return sent
+
+    def send_each(
+        self, sender: Sender, clients: Sequence[Held], *, backbone: str = ""
+    ) -> list[Sent | None]:
+        """Return what each of several clients sends, None where nothing is left.
+
+        Parameters
+        ----------
+        sender, backbone
+            As for `check`.
+        clients : sequence of Held
+
+        Raises
+        ------
+        PolicyError, SummaryError
+            As `send`, for one of them; `send` them one by one to have the others.
+        """
         self.check(sender, backbone=backbone)
         guarded = self.guarded(sender)
         noise = np.random.default_rng() if guarded.steps else None
-        sent = guarded.send(features, labels, client_id=client_id, origin=origin, noise=noise)
-        if sent is None:
-            raise SummaryError(
-                WITHHELD, "nothing is left to send of what this client has", client_id=client_id
-            )
-        self._check_coding(sender, sent.coding)
-        _log.info("%s: %s; steps: %s", client_id, sent, guarded.steps_in_words)
+        sent = guarded.send_each(clients, noise=noise)
+        for coding in {each.coding for each in sent if each is not None}:
+            self._check_coding(sender, coding)
+        for held, each in zip(clients, sent, strict=True):
+            if each is not None:
+                _log.info("%s: %s; steps: %s", held.client_id, each, guarded.steps_in_words)
         return sent
 
     def trained_on(self, labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -405,6 +426,13 @@ def local_guarantee(sender: Sender) -> Guarantee | None:
 
 WITHHELD = "withheld"
 """The code of a client of which nothing is left to send."""
+
+
+def nothing_left(client_id: str) -> SummaryError:
+    """Return what is said of such a client."""
+    message = "nothing is left to send of what this client has"
+    return SummaryError(WITHHELD, message, client_id=client_id)
+
 
 UNREADABLE = "policy"
 """The code of a policy that cannot be read, so that nothing is allowed."""

@@ -23,7 +23,7 @@ from math import prod
 from operator import attrgetter, ge, itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,9 @@ from fedcof.labels import MAX_CLASS_NAME, as_labels
 from fedcof.registry import Registry
 from fedcof.transforms import NO_TRANSFORM
 from fedcof.wire import decode, encode, encoded_size
+
+if TYPE_CHECKING:
+    from fedcof.summaries.samples import Samples, Seeds
 
 SCHEMA = 1
 """Version of the wire format; a reader refuses any other."""
@@ -258,6 +261,32 @@ class Summary(ABC):
         self.rows_by_client()
         return [self]
 
+    @classmethod
+    def summarize_each(
+        cls, clients: Sequence[Samples], rng: Seeds, **settings: Any
+    ) -> Sequence[Self]:
+        """Return the statistics of several clients; a statistic may make them together.
+
+        Parameters
+        ----------
+        clients : sequence of Samples
+        rng : callable
+            What the client at a place draws from.
+        **settings
+            As for `summarize`.
+
+        Raises
+        ------
+        SummaryError
+            If one is not well-formed.
+        """
+        return [
+            cls.summarize(
+                own.features, own.labels, client_id=own.client_id, rng=rng(place), **settings
+            ).with_origin(own.origin)
+            for place, own in enumerate(clients)
+        ]
+
     def to_arrow(self, coding: str = Float32.name) -> Any:
         """Return the summary as a `pyarrow.Table`, a row a mean; see `fedcof.summaries.arrow`."""
         from fedcof.summaries.arrow import to_arrow  # which knows all of this module
@@ -424,7 +453,7 @@ class Summary(ABC):
 
     def with_origin(self, origin: Mapping[str, str]) -> Self:
         """Return the summary with another origin."""
-        return replace(self, origin=origin)
+        return self if origin == self.origin else replace(self, origin=origin)
 
     def to_bytes(self, coding: str = Float32.name) -> bytes:
         """Return the summary as it goes over the wire: safetensors, the statistic in a coding.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedcof.errors import SummaryError, naming
-from fedcof.numerics import GroupSums
+from fedcof.numerics import GroupSums, rows_of_block
 from fedcof.summaries.client_rows import ClientRows, joining
-from fedcof.summaries.samples import Seed, check_samples
+from fedcof.summaries.samples import Samples, Seed, Seeds, check_samples
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,17 +49,42 @@ class ClassMeans(ClientRows):
         if means_per_class == 1:  # all samples of a class are one set
             with naming(client_id):
                 array, coded = check_samples(features, labels)
-            classes, class_index = np.unique(coded, return_inverse=True)
-            by_class = GroupSums.of([array], class_index, len(classes))
-            return cls(
-                client_ids=(client_id,),
-                classes=classes,
-                counts=by_class.rows,
-                means=by_class.means,
-            )
+            return cls._of([Samples(array, coded, client_id)])
         summarizer = Summarizer(means_per_class=means_per_class, rng=rng, client_id=client_id)
         summarizer.update(features, labels)
         return cls(**summarizer.rows())
+
+    @classmethod
+    def summarize_each(
+        cls, clients: Sequence[Samples], rng: Seeds, *, means_per_class: int = 1, **settings: Any
+    ) -> Sequence[Self]:
+        """Return the statistics of several clients, with one mean a class many at a time.
+
+        Of a client with a few samples, a call takes far longer than the sums. The bits are those of
+        each client alone.
+        """
+        if means_per_class > 1:
+            settings["means_per_class"] = means_per_class
+            return super().summarize_each(clients, rng, **settings)
+        return [own for few in _in_one_block(clients) for own in cls._of(few).apart()]
+
+    @classmethod
+    def _of(cls, clients: Sequence[Samples]) -> Self:
+        """Return the mean and the count of every class of clients in the order of their ids."""
+        features = [own.features for own in clients]
+        client_index = np.repeat(np.arange(len(clients)), [len(array) for array in features])
+        labels = np.concatenate([own.labels for own in clients])
+        classes, class_index = np.unique(labels, return_inverse=True)
+        sets, set_index = np.unique(client_index * len(classes) + class_index, return_inverse=True)
+        by_set = GroupSums.of(features, set_index, len(sets))
+        return cls(
+            client_ids=tuple(own.client_id for own in clients),
+            classes=classes[sets % len(classes)],
+            counts=by_set.rows,
+            means=by_set.means,
+            rows_per_client=np.bincount(sets // len(classes)),
+            origin=clients[0].origin,
+        )
 
     @property
     def dim(self) -> int:
@@ -92,6 +118,31 @@ class ClassMeans(ClientRows):
             means=means,
             rows_per_client=np.array([len(counts)]),
         )
+
+
+def _in_one_block(clients: Sequence[Samples]) -> Iterator[list[Samples]]:
+    """Yield neighbours that can be summed together: all of their rows are one block of NumPy's.
+
+    So the rows of a client are added in one order, whoever its neighbours are. Their ids ascend,
+    and they agree in the type of labels, the length of features and what made these.
+    """
+    few: list[Samples] = []
+    rows, common = 0, None
+    for own in clients:
+        dim = own.features.shape[1]
+        alike = (dim, own.labels.dtype.kind, own.origin)
+        rows += len(own.labels)
+        if few and (
+            alike != common
+            or rows > rows_of_block(dim, np.float64)
+            or few[-1].client_id >= own.client_id
+        ):
+            yield few
+            few, rows = [], len(own.labels)
+        few.append(own)
+        common = alike
+    if few:
+        yield few
 
 
 class Summarizer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,31 @@ from fedcof.summaries.base import check_finite
 
 Seed = np.random.Generator | int | None
 """What a client's random sets are drawn from."""
+
+Seeds = Callable[[int], Seed]
+"""That of each of several clients, by its place; called where something is drawn."""
+
+
+_FLOATS = "efd"
+"""NumPy's letters for float16, float32 and float64."""
+
+
+class Samples(NamedTuple):
+    """What one client summarizes, as `check_samples` returns it.
+
+    Parameters
+    ----------
+    features : ndarray of float16, float32 or float64, shape (n, dim)
+    labels : ndarray of int64 or str, shape (n,)
+    client_id : str, default ""
+    origin : mapping of str to str, default {}
+        What made the features, as the summary is to say it.
+    """
+
+    features: NDArray[np.floating[Any]]
+    labels: NDArray[Any]
+    client_id: str = ""
+    origin: Mapping[str, str] = MappingProxyType({})
 
 
 def check_samples(
@@ -27,14 +54,11 @@ def check_samples(
         feature is not finite.
     """
     array, coded = np.asarray(features), as_labels(labels)
-    if array.dtype.name == "bfloat16":
-        array = array.astype(np.float32)
-    if array.dtype.kind in "biuO":
-        array = _numbers(array)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.char not in _FLOATS or not array.dtype.isnative:
+        array = _floats(array)
     if array.ndim != 2 or array.shape[1] == 0:
         raise SummaryError("shape", f"features must be of shape (n, dim), these have {array.shape}")
-    if array.dtype not in (np.float16, np.float32, np.float64):
+    if array.dtype.char not in _FLOATS:
         raise SummaryError("dtype", f"features must be numbers, these are {array.dtype}")
     if len(array) != len(coded):
         raise SummaryError("labels", f"{len(array)} features but {len(coded)} labels")
@@ -42,6 +66,15 @@ def check_samples(
         raise SummaryError("empty", "no samples: there is nothing to summarize")
     check_finite("features", array)
     return array, coded
+
+
+def _floats(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers of any type as floats in the order of this machine's bytes."""
+    if array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
+    if array.dtype.kind in "biuO":
+        array = _numbers(array)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _numbers(array: NDArray[Any]) -> NDArray[np.float64]:

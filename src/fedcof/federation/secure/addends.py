@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcof.client import Step, said
+from fedcof.client import Held, Step, said
 from fedcof.errors import SettingError, SummaryError
 from fedcof.federation.records import Job
 from fedcof.federation.secure.statistic import Statistic
@@ -37,8 +37,8 @@ def addends(
     if statistic.privacy:
         _check_steps(sender.steps, statistic.privacy.neighbours)
     features, labels, origin = extract(*clients[client_id], job.backbone)
-    array, coded, made_by = sender.prepared(
-        features, labels, client_id=client_id, origin=origin or job.origin
+    array, coded, _, made_by = sender.prepared(
+        Held(features, labels, client_id, origin or job.origin)
     )
     if not len(coded):
         raise SummaryError("withheld", "nothing is left to sum of what this client has")
