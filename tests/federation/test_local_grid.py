@@ -13,6 +13,7 @@ import numpy as np
 from flwr.app import ConfigRecord
 
 from fedcof.client import Sender
+from fedcof.federation import local_grid
 from fedcof.federation.asking import Fault
 from fedcof.federation.local_grid import LocalGrid, respond
 from fedcof.federation.plan import Plan
@@ -75,6 +76,24 @@ def test_a_process_that_dies_takes_its_one_question_with_it(here, tmp_path):
     assert report.answered == {"client-0", "client-1", "client-3"}
     assert report.missing == {"client-2": "its process died"}
     assert (tmp_path / HEAD).exists()
+
+
+def test_no_question_is_begun_while_answers_wait_that_fill_the_memory(here, monkeypatch):
+    monkeypatch.setattr(local_grid, "_WAITING_BYTES", 1)
+    nodes = 50
+    with LocalGrid(nodes) as grid:
+        question = {**JOB.to_record(), "limit": 10_000}
+        ids = [
+            grid.ask(n, "summarize", {**question, "clients": [f"client-{n - 1}"]}, 60)
+            for n in grid.online()
+            if n != 3
+        ]
+        at_once = 2 * min(nodes, os.cpu_count())
+        waited = time.monotonic() + 60
+        while grid._begun and time.monotonic() < waited:
+            time.sleep(0.01)
+        assert 0 < len(grid._arrived) <= at_once  # of 49, since nobody took one
+        assert len(answers_of(grid, ids)) == nodes - 1
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped(here):

@@ -4,7 +4,8 @@ Every question is answered as the ClientApp answers it, in one of as many proces
 cores. Which of thousands of SuperNodes a question goes to is a key of a dictionary; Flower's own
 simulation looks through all open messages for each of them, and Ray takes seconds to start. A
 process that dies takes the one question with it that it was answering, and a new one takes its
-place.
+place. While the server is behind, the processes wait: so answers that nobody has taken yet do not
+fill the memory.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import count
+from threading import RLock
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from flwr.app import Context, RecordDict, UserConfigValue
 from loky.backend import get_context  # type: ignore[import-untyped]
@@ -29,6 +31,18 @@ from fedcof.federation.records import Record
 
 Answered = tuple[Record, RecordDict]
 """The answer of a SuperNode, and what it keeps."""
+
+_WAITING_BYTES = 64 << 20
+"""With so many bytes of answers waiting for the server, no further question is begun."""
+
+
+class _Asked(NamedTuple):
+    """A question that no process has yet."""
+
+    id: str
+    node_id: int
+    action: str
+    question: Record
 
 
 class LocalGrid:
@@ -45,9 +59,14 @@ class LocalGrid:
         self._nodes = range(1, nodes + 1)
         self._states = {node_id: RecordDict() for node_id in self._nodes}
         self._ids = map(str, count())
+        self._asked: deque[_Asked] = deque()
+        self._begun = 0
         self._arrived: deque[tuple[str, Record | Fault]] = deque()
+        self._waiting_bytes = 0
+        self._lock = RLock()  # answers arrive in a thread of the pool
+        self._workers = min(nodes, os.cpu_count() or 1)
         self._pool = ProcessPool(
-            max_workers=min(nodes, os.cpu_count() or 1),
+            max_workers=self._workers,
             initializer=_prepare,
             context=get_context("loky"),  # a script of the user is not run again in each
         )
@@ -74,13 +93,24 @@ class LocalGrid:
 
     def ask(self, node_id: int, action: str, question: Record, ttl: float) -> str:
         """Queue a question; return its id."""
-        question_id = next(self._ids)
-        state = self._states[node_id]
-        future = self._pool.schedule(
-            respond, args=(node_id, len(self._nodes), action, dict(question), state)
-        )
-        future.add_done_callback(partial(self._take, question_id, node_id))
-        return question_id
+        asked = _Asked(next(self._ids), node_id, action, question)
+        with self._lock:
+            self._asked.append(asked)
+            self._begin()
+        return asked.id
+
+    def _begin(self) -> None:
+        """Give the processes as many questions as they may have: one more each than they answer."""
+        while (
+            self._asked and self._begun < 2 * self._workers and self._waiting_bytes < _WAITING_BYTES
+        ):
+            question_id, node_id, action, question = self._asked.popleft()
+            self._begun += 1
+            future = self._pool.schedule(
+                respond,
+                args=(node_id, len(self._nodes), action, dict(question), self._states[node_id]),
+            )
+            future.add_done_callback(partial(self._take, question_id, node_id))
 
     def _take(self, question_id: str, node_id: int, future: ProcessFuture[Answered]) -> None:
         if future.cancelled():  # the run has ended
@@ -93,15 +123,27 @@ class LocalGrid:
             answer = Fault("its process died")
         else:  # not its text, which may hold a client's data
             answer = Fault(f"its ClientApp raised {type(error).__name__}")
-        self._arrived.append((question_id, answer))
+        with self._lock:
+            self._arrived.append((question_id, answer))
+            self._waiting_bytes += _size_of(answer)
+            self._begun -= 1
+            self._begin()
 
     def answers(self, question_ids: Collection[str]) -> Iterator[tuple[str, Record | Fault]]:
         """Yield the answers that are there, each after the id of its question."""
         wanted = set(question_ids)
         for _ in range(len(self._arrived)):
-            arrived = self._arrived.popleft()
-            if arrived[0] in wanted:
-                yield arrived
+            with self._lock:
+                question_id, answer = self._arrived.popleft()
+                self._waiting_bytes -= _size_of(answer)
+                self._begin()
+            if question_id in wanted:
+                yield question_id, answer
+
+
+def _size_of(answer: Record | Fault) -> int:
+    """Return the bytes of the summaries in an answer."""
+    return 0 if isinstance(answer, Fault) else len(answer.get("blob", b""))
 
 
 def respond(
