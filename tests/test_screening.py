@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedcof import screening
 from fedcof.errors import OddSiteWarning
 from fedcof.methods import METHODS, FedCOF, FedCOFSketch, FedNCM
-from fedcof.screening import LIMITS, Site, misfits, screen
+from fedcof.screening import LIMITS, Site, compared, misfits, numbers_compared, screen
 from fedcof.summaries import from_bytes
 
 DIM, CLASSES = 64, 5
@@ -241,3 +242,29 @@ def test_a_table_whose_variance_lies_along_one_column_is_hardly_ever_refused():
             parts.append(FedNCM().summarize(features, labels, client_id=f"{site:02}"))
         refused += any(odd.refused for _, odd in screen(parts))
     assert refused <= 6
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 64, 512, 1000])
+def test_the_numbers_that_are_compared_are_evenly_spread_however_many_they_are(dim):
+    order = compared(dim)
+    assert sorted(order.tolist()) == list(range(dim))
+    for some in (1 << k for k in range(dim.bit_length())):
+        gaps = np.diff(np.sort(order[:some]), prepend=0, append=dim)
+        assert gaps.max() <= 2 * dim / some + 1
+
+
+@pytest.mark.parametrize("rows", [0, 1, 100, 2**14, 2**14 + 1, 50_000, 2**20, 10**7])
+def test_of_more_rows_fewer_numbers_are_compared(rows):
+    numbers = numbers_compared(rows)
+    assert numbers == 16 or 2**20 <= numbers * max(1, rows) < 2**21
+    assert numbers_compared(rows + 1) <= numbers
+
+
+def test_many_rows_are_compared_in_parts_with_the_same_result(monkeypatch):
+    summaries = federation([60] * 6, change=CHANGES["shift"])
+    together = screen(summaries)
+    monkeypatch.setattr(screening, "_ROWS_AT_ONCE", 7)
+    parts = screen(summaries)
+    assert [(k, odd.check) for k, odd in parts] == [(k, odd.check) for k, odd in together]
+    factors = [[odd.factor for _, odd in found] for found in (parts, together)]
+    assert np.allclose(*factors, rtol=1e-9)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.numerics import GroupSums
+from fedcof.numerics import GroupSums, squared_distances
 
 _HEAVIEST = 4.0
 """How many times as many samples as the usual client a client counts for at most."""
@@ -58,8 +58,7 @@ def trusted_counts(
     totals = np.bincount(client_index, counts)
     believed = counts * np.minimum(1, _HEAVIEST * np.median(totals) / totals)[client_index]
     centres = geometric_medians(means, np.sqrt(believed), class_index)
-    away = _differences(means, centres, class_index)
-    squares = believed * np.einsum("ij,ij->i", away, away, dtype=np.float64)
+    squares = believed * squared_distances([means], class_index, centres)
     several = np.bincount(class_index)[class_index] > 2  # of two means, the centre is one
     usual = float(np.median(squares[several])) if several.any() else np.inf
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -97,7 +96,7 @@ def geometric_medians(
     ).astype(np.float64)
     rounding = 1e-9 * float(np.abs(means).max()) or 1.0
     for _ in range(_STEPS):
-        distance = np.linalg.norm(_differences(means, centres, class_index), axis=1)
+        distance = np.sqrt(squared_distances([means], class_index, centres))
         # A mean at the centre itself would weigh without end.
         near = max(1e-3 * float(np.median(distance)), rounding)
         pull = weights / np.maximum(distance, near)
@@ -107,12 +106,3 @@ def geometric_medians(
         if done:
             break
     return centres
-
-
-def _differences(
-    means: NDArray[np.floating], centres: NDArray[np.float64], class_index: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return every mean less the centre of its class, in one array of their size."""
-    away = centres[class_index]
-    np.subtract(means, away, out=away)
-    return away

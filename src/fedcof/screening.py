@@ -83,7 +83,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import compress
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
@@ -114,7 +113,7 @@ _BEYOND_COMPARISON = 1e6
 
 _NUMBERS = 2**20
 """Numbers that are compared; of longer features some are, evenly spread, so that thousands of sites
-cost a fraction of what solving does."""
+cost a fraction of what solving does. They are at least so many, and fewer than twice as many."""
 
 _LEAST = 16
 """Numbers of a feature that are compared at least."""
@@ -124,6 +123,11 @@ _JUDGES = 49
 
 _SITES_AT_ONCE = 1 << 13
 """Sites that are compared in one go; of a hundred thousand, the arrays would take 500 MB."""
+
+_ROWS_AT_ONCE = 1 << 14
+"""Rows whose references are made in one go, for the same reason."""
+
+_GOLDEN = (np.sqrt(5) - 1) / 2
 
 _SMALL = 20
 """Up to so many sites, one odd site moves the others' reference enough to hide in it."""
@@ -215,6 +219,9 @@ class Site:
         How large they are.
     within_trace : float
         The trace of the scatter within the rows; NaN where the statistic does not show it.
+    numbers : ndarray of float, shape (rows, some), or None
+        Some numbers of the mean of every row, those that `compared` names; None where the statistic
+        shows no means.
     """
 
     client_ids: tuple[str, ...]
@@ -227,11 +234,20 @@ class Site:
     made_by: Mapping[str, str]
     scale: float
     within_trace: float
+    numbers: NDArray[np.floating[Any]] | None
 
     @classmethod
-    def of(cls, summary: Summary) -> Site:
-        """Return what is known of a summary."""
+    def of(cls, summary: Summary, numbers: int = 0) -> Site:
+        """Return what is known of a summary.
+
+        Parameters
+        ----------
+        summary : Summary
+        numbers : int, default 0
+            How many numbers of every mean to keep at most.
+        """
         trace = summary.within_trace
+        means = summary.row_means if numbers else np.empty((len(summary.classes), 0))
         return cls(
             summary.client_ids,
             summary.rows_per_client,
@@ -247,7 +263,29 @@ class Site:
             _shared(tuple(summary.made_by.items())),
             summary.scale,
             np.nan if trace is None else trace,
+            None if means is None else means[:, compared(summary.dim)[:numbers]],
         )
+
+    def with_numbers(self, numbers: int) -> Site:
+        """Return the same with fewer numbers of every mean."""
+        if self.numbers is None:
+            return self
+        return replace(self, numbers=self.numbers[:, :numbers].copy())
+
+
+def numbers_compared(rows: int) -> int:
+    """Return how many numbers of a feature are compared among so many rows: a power of two."""
+    return max(_LEAST, 1 << (-(-_NUMBERS // max(1, rows)) - 1).bit_length())
+
+
+@lru_cache(maxsize=8)
+def compared(dim: int) -> NDArray[np.int64]:
+    """Return the numbers of a feature in the order in which they are compared.
+
+    However many are taken, the first of them are evenly spread, and in step with no pattern.
+    """
+    steps = (np.arange(2 * dim) * _GOLDEN % 1 * dim).astype(np.int64)
+    return np.unique(steps, return_index=True)[1].argsort()
 
 
 @lru_cache(maxsize=64)
@@ -255,18 +293,13 @@ def _shared(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(pairs))
 
 
-def screen(
-    summaries: Iterable[Summary], sites: Sequence[Site] | None = None
-) -> list[tuple[int, OddSite]]:
+def screen(summaries: Iterable[Summary]) -> list[tuple[int, OddSite]]:
     """Return the sites that are not like the others, each after its place among those given.
 
     Parameters
     ----------
     summaries : iterable of summaries
         One a site, of one kind and dimension, as `fedcof.summaries.ordered` checks it.
-    sites : sequence of Site, optional
-        What is known of the summaries without their statistics. Where it is given, the summaries
-        are gone through once, and of each only a few numbers are kept.
 
     Returns
     -------
@@ -285,9 +318,16 @@ def screen(
     >>> [(place, odd.check, round(odd.factor)) for place, odd in screen(found)]
     [(2, 'scale', 3)]
     """
-    if sites is None:
-        summaries = list(summaries)
-        sites = [Site.of(summary) for summary in summaries]
+    parts = list(summaries)
+    numbers = numbers_compared(sum(len(part.classes) for part in parts))
+    return screen_sites([Site.of(part, numbers) for part in parts])
+
+
+def screen_sites(sites: Sequence[Site]) -> list[tuple[int, OddSite]]:
+    """Return what `screen` does, of what is known of every summary.
+
+    Of every mean there must be as many numbers as `numbers_compared` of all rows says, or all.
+    """
     if len(sites) < 2:
         return []
     beyond = _beyond_comparison(sites)
@@ -297,7 +337,7 @@ def screen(
             found.setdefault(k, []).append(claim)
     kept = [k for k in range(len(sites)) if k not in beyond]
     if len(kept) > 1:
-        rows = _Rows.of([sites[k] for k in kept], compress(summaries, _mask(kept, len(sites))))
+        rows = _Rows.of([sites[k] for k in kept])
         for k, check, factor, reason in [] if rows is None else _screen(rows):
             found.setdefault(kept[k], []).append((check, factor, reason))
     unsure = len(found) > len(sites) / 2 or len(sites) == 2
@@ -306,12 +346,6 @@ def screen(
         for k in sorted(found)
         for check, factor, reason in found[k]
     ]
-
-
-def _mask(places: Sequence[int], number: int) -> NDArray[np.bool_]:
-    mask = np.zeros(number, dtype=np.bool_)
-    mask[places] = True
-    return mask
 
 
 def misfits(sites: Mapping[K, Site]) -> dict[K, str]:
@@ -431,20 +465,18 @@ class _Rows:
     origin: _FLOAT
 
     @classmethod
-    def of(cls, parts: Sequence[Site], summaries: Iterable[Summary]) -> _Rows | None:
-        """Take some numbers of every mean; the summaries are those of the parts, in their order."""
+    def of(cls, parts: Sequence[Site]) -> _Rows | None:
+        """Put the numbers of all sites together; None where a site shows none."""
         total = sum(len(part.classes) for part in parts)
-        width = min(parts[0].dim, max(_LEAST, _NUMBERS // total))
-        some = np.linspace(0, parts[0].dim - 1, width).astype(np.int64)
+        width = min(parts[0].dim, numbers_compared(total))
         unit = max(float(np.median([part.scale for part in parts])), np.finfo(np.float64).tiny)
         stacked = np.empty((total, width))
         start = 0
-        for summary in summaries:
-            means = summary.row_means
-            if means is None:
+        for part in parts:
+            if part.numbers is None:
                 return None
-            stacked[start : start + len(means)] = means[:, some]
-            start += len(means)
+            stacked[start : start + len(part.numbers)] = part.numbers[:, :width]
+            start += len(part.numbers)
         stacked /= unit
         origin = np.median(stacked[np.linspace(0, total - 1, _JUDGES).astype(np.int64)], axis=0)
         labels, label = np.unique(
@@ -522,32 +554,38 @@ def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
     separation = float(np.median(np.square(class_means - middle).sum(axis=1)))
     rest = totals[rows.label] - counts
     shared = rest > 0
-    # The reference of a row is (base - counts * mean) / rest. Of a class that no other site holds
-    # there is only the middle to compare it with. It is never made: its products are enough.
-    base = sums[rows.label]
-    base[~shared] = middle
     counts, rest = np.where(shared, counts, 0), np.where(shared, rest, 1)
+
+    def base(some: Any) -> _FLOAT:
+        """Return what the reference of some rows is made of: ``(base - counts * mean) / rest``.
+
+        Of a class that no other site holds there is only the middle to compare it with.
+        """
+        found = sums[rows.label[some]]
+        found[~shared[some]] = middle
+        return np.asarray(found)
+
+    # The reference of all rows is never made: its products are enough.
+    every = 1 / (1 / rows.counts + np.where(shared, 1 / rest, 0))
+    total = rows.by_site(every)
+    weight = np.where(shared, every, 0)
+    products, along_origin, theirs = _products(rows, base, weight / rest)
     squares = np.einsum("ij,ij->i", rows.means, rows.means)
-    products = np.einsum("ij,ij->i", rows.means, base)
     base_squares = np.where(shared, np.square(sums).sum(axis=1)[rows.label], middle @ middle)
     product = (products - counts * squares) / rest
     reference = np.maximum(
         (base_squares - 2 * counts * products + counts**2 * squares) / rest**2, 0
     )
     apart = np.maximum(squares - 2 * product + reference, 0)
-
-    every = 1 / (1 / rows.counts + np.where(shared, 1 / rest, 0))
-    total = rows.by_site(every)
     # The distance from the origin, of which the rows are about `rows.origin`.
-    offset = (base @ rows.origin - counts * (rows.means @ rows.origin)) / rest
+    offset = (along_origin - counts * (rows.means @ rows.origin)) / rest
     size = np.maximum(reference + 2 * offset + rows.origin @ rows.origin, 0)
     reach = np.where(shared, _SEPARATION["shared"], _SEPARATION["alone"]) ** 2 * separation
     reach = np.maximum(reach, _SIZE**2 * size)
 
-    weight = np.where(shared, every, 0)
     known = np.maximum(rows.by_site(weight), np.finfo(np.float64).tiny)
     ours = rows.by_site(rows.means, weight) / known[:, None]
-    theirs = rows.by_site(base, weight / rest) - rows.by_site(rows.means, weight * counts / rest)
+    theirs -= rows.by_site(rows.means, weight * counts / rest)
     theirs /= known[:, None]
     together = rows.by_site(weight * product) - known * np.einsum("ij,ij->i", ours, theirs)
     spread = rows.by_site(weight * reference) - known * np.square(theirs).sum(axis=1)
@@ -577,9 +615,25 @@ def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
         separation=separation,
         weight=weight,
         reference=lambda some: (
-            (base[some] - rows.means[some] * counts[some, None]) / rest[some, None]
+            (base(some) - rows.means[some] * counts[some, None]) / rest[some, None]
         ),
     )
+
+
+def _products(
+    rows: _Rows, base: Callable[[Any], _FLOAT], weight: _FLOAT
+) -> tuple[_FLOAT, _FLOAT, _FLOAT]:
+    """Return the products of `base` with every row and with the origin, and its sums by site."""
+    with_row, with_origin = np.empty((2, len(rows.site)))
+    sums = np.zeros((rows.sites, rows.means.shape[1]))
+    for start in range(0, len(rows.site), _ROWS_AT_ONCE):
+        some = slice(start, start + _ROWS_AT_ONCE)
+        found, site = base(some), rows.site[some]
+        with_row[some] = np.einsum("ij,ij->i", rows.means[some], found)
+        with_origin[some] = found @ rows.origin
+        first, last = int(site[0]), int(site[-1]) + 1
+        sums[first:last] += _sums(found, site - first, last - first, weight[some])
+    return with_row, with_origin, sums
 
 
 def _share_along_one(rows: _Rows, sums: _FLOAT, totals: _FLOAT) -> float:
@@ -636,8 +690,10 @@ def _in_one_scale(rows: _Rows, larger: _FLOAT, odd: NDArray[np.bool_]) -> _Rows:
     """Return the rows with those of odd sites in the others' scale."""
     if rows.sites == 2:  # in that of the smaller
         odd = odd & (larger > 1)
+    changed = odd[rows.site] & (larger != 1)[rows.site]
+    if not changed.any():
+        return rows
     means = rows.means.copy()
-    changed = odd[rows.site]
     unit = larger[rows.site[changed], None]
     means[changed] = (means[changed] + rows.origin) / unit - rows.origin
     return replace(rows, means=means)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from operator import methodcaller
 from typing import Any
 
@@ -17,6 +18,14 @@ from fedcof.errors import CorruptBytesError
 
 _KEY = "fedcof"
 
+_METADATA = "__metadata__"
+"""Where a safetensors file has texts beside its arrays."""
+
+_START = f'{{"{_METADATA}":{{"{_KEY}":'
+_JSON = json.JSONDecoder()
+
+_SHORT = 4 << 10
+"""Characters up to which what is said of the arrays is kept: it is the same at many clients."""
 
 _NOT_WHOLE = (
     SafetensorError,
@@ -50,7 +59,7 @@ def encoded_size(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 
     So they may be views of one number that only have the shape and the type.
     """
-    header: dict[str, Any] = {"__metadata__": {_KEY: _as_json(metadata)}}
+    header: dict[str, Any] = {_METADATA: {_KEY: _as_json(metadata)}}
     end = 0
     for name, array in sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])):
         start, end = end, end + array.nbytes
@@ -66,6 +75,8 @@ def encoded_size(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and the metadata that `encode` was given.
 
+    The arrays are views of the bytes, and cannot be written to.
+
     Raises
     ------
     CorruptBytesError
@@ -73,9 +84,14 @@ def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """
     try:
         (header_size,) = struct.unpack_from("<Q", data)
-        header = _read_json(data[8 : 8 + header_size])
-        metadata = _read_json(header["__metadata__"][_KEY].encode())
-        arrays = safetensors.load(data)
+        start = 8 + header_size
+        said, described = _parted(data[8:start])
+        read = _layout if len(described) <= _SHORT else _layout.__wrapped__
+        arrays = {
+            name: np.frombuffer(data, dtype, size, start + offset).reshape(shape)
+            for name, dtype, shape, size, offset in read(described, len(data) - start)
+        }
+        metadata = _read_json(said.encode())
     except _NOT_WHOLE as error:
         raise CorruptBytesError(
             f"these {len(data)} bytes are not a whole file of fedcof ({type(error).__name__})"
@@ -83,6 +99,36 @@ def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     if not isinstance(metadata, dict):
         raise CorruptBytesError("the metadata of these bytes is not a JSON object")
     return arrays, metadata
+
+
+def _parted(header: bytes) -> tuple[str, str]:
+    """Return the text of the metadata, and the JSON text that describes the arrays."""
+    text = header.decode()
+    if text.startswith(_START):  # as `encode` writes it
+        said, stop = _JSON.raw_decode(text, len(_START))
+        if isinstance(said, str) and text.startswith("},", stop):
+            return said, "{" + text[stop + 2 :].rstrip()
+    whole = _read_json(header)
+    return whole.pop(_METADATA)[_KEY], json.dumps(whole)
+
+
+@lru_cache(maxsize=1024)
+def _layout(
+    described: str, size: int
+) -> list[tuple[str, np.dtype[Any], tuple[int, ...], int, int]]:
+    """Return name, type, shape, size and place of every array in some bytes, as safetensors says.
+
+    It is the same for thousands of clients: so what takes longest is done once.
+    """
+    places = _read_json(described.encode())
+    if _METADATA in places:
+        raise ValueError("the metadata stands there twice")
+    header = described.encode()
+    arrays = safetensors.load(struct.pack("<Q", len(header)) + header + bytes(size))
+    return [
+        (name, array.dtype, array.shape, array.size, places[name]["data_offsets"][0])
+        for name, array in arrays.items()
+    ]
 
 
 def _read_json(text: bytes) -> Any:

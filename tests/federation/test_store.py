@@ -273,3 +273,52 @@ def test_a_database_that_breaks_while_it_is_used_is_named(store):
     store._database.close()
     with pytest.raises(RunFolderError, match="cannot be read"):
         store.rounds()
+
+
+def _many(dim=64, scale_of=lambda k: 1.0):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(2, dim))
+    for k in range(30):
+        features = (centres[[0, 1, 0, 1]] + 0.1 * rng.normal(size=(4, dim))) * scale_of(k)
+        yield FedCOF().summarize(features, [0, 1, 0, 1], client_id=f"{k:02}")
+
+
+def _add_all(store, summaries):
+    for kept in summaries:
+        store.add({kept.client_ids[0]: (kept, kept.to_bytes())})
+
+
+def test_clients_are_compared_without_reading_the_file_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcof.federation.store.IN_MEMORY", 0)
+    with SummaryStore(tmp_path / "summaries.sqlite", JOB) as store:
+        _add_all(store, _many(scale_of=lambda k: 3.0 if k == 7 else 1.0))
+        monkeypatch.setattr(
+            "fedcof.federation.store.from_bytes_together", lambda data: pytest.fail("read again")
+        )
+        assert list(store.odd()) == ["07"]
+
+
+@pytest.mark.parametrize("in_memory", [0, 1 << 28])
+def test_who_has_come_and_gone_does_not_show_in_what_is_compared(tmp_path, monkeypatch, in_memory):
+    monkeypatch.setattr("fedcof.federation.store.IN_MEMORY", in_memory)
+    monkeypatch.setattr("fedcof.screening._NUMBERS", 640)  # of 60 rows 16, of 20 rows 32
+    made = list(_many(scale_of=lambda k: 3.0 if k == 7 else 1.0))
+    with SummaryStore(tmp_path / "all" / "summaries.sqlite", JOB) as store:
+        _add_all(store, made)
+        store.withdraw([kept.client_ids[0] for kept in made[10:]])
+        shrunk = store.odd()
+    with SummaryStore(tmp_path / "few" / "summaries.sqlite", JOB) as store:
+        _add_all(store, made[9::-1])
+        assert store.odd() == shrunk
+        assert list(shrunk) == ["07"]
+
+
+def test_a_run_folder_with_pages_of_another_size_goes_on(tmp_path, monkeypatch):
+    path = tmp_path / "summaries.sqlite"
+    monkeypatch.setattr("fedcof.federation.store._PAGE", 4096)
+    with SummaryStore(path, JOB) as store:
+        add(store, "a")
+    monkeypatch.undo()
+    with SummaryStore(path, JOB) as store:
+        add(store, "b")
+        assert [kept.client_ids for kept in store.summaries()] == [("a",), ("b",)]

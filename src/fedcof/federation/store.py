@@ -5,9 +5,9 @@ is there whole or not at all. It also holds the settings that the summaries depe
 the head was made with, which clients each round asked, and which have withdrawn: what they sent is
 erased from the file, and nothing of theirs is kept again.
 
-In memory is what `fedcof.screening.Site` keeps of every summary. The statistics are there, too,
-while all of them take at most `IN_MEMORY` bytes, so that none is decoded twice; of more, all stay
-in the file, and `summaries` decodes one after the other.
+In memory is what `fedcof.screening.Site` keeps of every summary, with which they are compared. The
+statistics are there, too, while all of them take at most `IN_MEMORY` bytes, so that none is decoded
+twice; of more, all stay in the file, and `summaries` decodes one after the other.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from fedcof import __version__
 from fedcof.errors import RunFolderError, SummaryError
 from fedcof.scale import Fragment, Read
-from fedcof.screening import Site, misfits, screen
+from fedcof.screening import Site, misfits, numbers_compared, screen_sites
 from fedcof.summaries import Summary, from_bytes
 from fedcof.summaries.together import each_from_bytes, from_bytes_together
 
@@ -46,6 +47,10 @@ _READ_AHEAD = 4 << 20
 
 _FRAGMENT = 32 << 20
 """Bytes of summaries in a fragment: many, so that products are fast and partial results few."""
+
+_PAGE = 64 << 10
+"""Bytes of a page of the database: a summary of many kilobytes is written in one piece, so that to
+keep it takes half the time that it takes in pages of 4 KiB."""
 
 _SQL = sqlite3.SQLITE_ERROR
 """The code of a statement that does not go with the tables that are there."""
@@ -112,7 +117,10 @@ class SummaryStore:
             raise RunFolderError(f"{path.parent} is no run folder: there is no {path.name}")
         self._path = path
         self._accept = accept
+        self._reading = Lock()
         self._sites: dict[str, Site] = {}
+        self._rows = 0
+        self._numbers = numbers_compared(0)
         self._sizes: dict[str, int] = {}
         self._decoded: dict[str, Summary] | None = {}
         self._room = IN_MEMORY
@@ -121,7 +129,7 @@ class SummaryStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)
-            self._database = sqlite3.connect(path, timeout=60)
+            self._database = sqlite3.connect(path, timeout=60, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise RunFolderError(
                 f"{path.parent} cannot be used as a run folder: {_reason(error)}; give another "
@@ -130,6 +138,7 @@ class SummaryStore:
         try:
             # Complete after a kill of the process. After a loss of power the last summaries may be
             # missing, and are asked for again.
+            self._database.execute(f"PRAGMA page_size = {_PAGE}")  # of a new one
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.execute("PRAGMA secure_delete = ON")
@@ -183,25 +192,36 @@ class SummaryStore:
         self._note_all(some)
 
     def _note_all(self, read: Mapping[str, bytes]) -> None:
+        whole: dict[str, tuple[Summary, bytes]] = {}
         for client_id, summary in each_from_bytes(read).items():
             if isinstance(summary, SummaryError):
                 self.unreadable[client_id] = summary.message
             else:
-                self._note(client_id, summary, read[client_id])
+                whole[client_id] = summary, read[client_id]
+        self._note(whole)
 
-    def _note(self, client_id: str, summary: Summary, data: bytes) -> None:
+    def _note(self, read: Mapping[str, tuple[Summary, bytes]]) -> None:
+        """Keep in memory what is kept there; the more rows there are, the less of each."""
+        for client_id in read.keys() & self._sites.keys():
+            self.forget(client_id)
         self._judged = None
-        self._sites[client_id] = Site.of(summary)
-        self._sizes[client_id] = len(data)
-        if self._decoded is not None:
-            self._decoded[client_id] = summary
-            self._room -= _bytes_decoded(summary)
-            if self._room < 0:
-                self._decoded = None
+        self._rows += sum(len(summary.classes) for summary, _ in read.values())
+        if (fewer := numbers_compared(self._rows)) < self._numbers:
+            self._numbers = fewer
+            self._sites = {name: site.with_numbers(fewer) for name, site in self._sites.items()}
+        for client_id, (summary, data) in read.items():
+            self._sites[client_id] = Site.of(summary, self._numbers)
+            self._sizes[client_id] = len(data)
+            if self._decoded is not None:
+                self._decoded[client_id] = summary
+                self._room -= _bytes_decoded(summary)
+                if self._room < 0:
+                    self._decoded = None
 
     def forget(self, client_id: str) -> None:
         """Count a summary no more that has gone from the file, by another process."""
         self._judged = None
+        self._rows -= len(self._sites[client_id].classes)
         del self._sites[client_id], self._sizes[client_id]
         if self._decoded is not None:
             del self._decoded[client_id]
@@ -217,7 +237,8 @@ class SummaryStore:
 
     def _select(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         try:
-            return self._database.execute(query, values).fetchall()
+            with self._reading:  # of several threads, where a head is solved as a stream
+                return self._database.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise RunFolderError(f"{self._path} cannot be read: {error}") from None
 
@@ -250,8 +271,7 @@ class SummaryStore:
                     new[client_id] = summary, data
         for client_id in damaged:
             del self.unreadable[client_id]
-        for client_id, (summary, data) in new.items():
-            self._note(client_id, summary, data)
+        self._note(new)
         return new.keys() | {
             client_id
             for client_id in arrived.keys() - new.keys()
@@ -263,7 +283,7 @@ class SummaryStore:
         kept = self._data(client_id)
         if kept is None:
             return False
-        self._note(client_id, summary if kept == data else from_bytes(kept), kept)
+        self._note({client_id: (summary if kept == data else from_bytes(kept), kept)})
         return kept == data
 
     def holds(self, client_id: str, data: bytes) -> bool:
@@ -327,12 +347,23 @@ class SummaryStore:
         refused = misfits(dict(sorted(self._sites.items())))
         names = sorted(self._sites.keys() - refused.keys())
         odd: dict[str, str] = {}
-        for place, found in screen(self._kept(names), [self._sites[name] for name in names]):
+        for place, found in screen_sites(self._compared(names)):
             name = names[place]
             group = refused if found.refused and name not in self._accept else odd
             reason = f"{found.check} {found.factor:.3g}: {found.reason}"
             group[name] = f"{group[name]}; {reason}" if name in group else reason
         return refused, odd
+
+    def _compared(self, names: Sequence[str]) -> list[Site]:
+        """Return what is known of some summaries, with as many numbers as are compared of those.
+
+        Of all there may be fewer numbers in memory; the file has them.
+        """
+        sites = [self._sites[name] for name in names]
+        wanted = numbers_compared(sum(len(site.classes) for site in sites))
+        if sites and min(wanted, sites[0].dim) > self._numbers:
+            return [Site.of(summary, wanted) for summary in self._kept(names)]
+        return sites
 
     def drop(self, client_ids: Collection[str]) -> None:
         """Forget the summaries of some clients."""
