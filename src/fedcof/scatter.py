@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 
 from fedcof.errors import SummaryError
@@ -280,8 +280,15 @@ class ClassStatistics:
         groups = self.class_index, len(self.classes)
         return scatter_about_means(self.means, self.counts, *groups)
 
-    def by_client(self) -> tuple[ClassStatistics, NDArray[np.float64]]:
+    def by_client(
+        self, dtype: DTypeLike | None = None
+    ) -> tuple[ClassStatistics, NDArray[np.float64]]:
         """Join the means of one class that a client sent.
+
+        Parameters
+        ----------
+        dtype : data type of the products, optional
+            As in `fedcof.numerics.scatter_about_means`.
 
         Returns
         -------
@@ -295,7 +302,9 @@ class ClassStatistics:
         )
         counts = np.zeros(len(pairs), dtype=self.counts.dtype)
         np.add.at(counts, pair_index, self.counts)
-        joined, scatter = scatter_about_means(self.means, self.counts, pair_index, len(pairs))
+        joined, scatter = scatter_about_means(
+            self.means, self.counts, pair_index, len(pairs), dtype=dtype
+        )
         clients, classes = np.divmod(pairs, len(self.classes))
         statistics = ClassStatistics.gather([joined], counts, self.classes[classes], clients)
         return statistics, scatter

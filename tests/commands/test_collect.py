@@ -206,6 +206,17 @@ def test_what_needs_all_summaries_says_so(tmp_path):
     assert "--max-influence needs all summaries in memory" in influence.output
 
 
+def test_a_method_that_needs_all_summaries_holds_them_and_says_so(tmp_path, monkeypatch):
+    pq.write_table(to_arrow(summaries("abc")), tmp_path / "x.parquet")
+    monkeypatch.setattr("fedcof.commands.solve._ROWS_IN_MEMORY", 1)
+    held = run("solve", tmp_path, "--robust", "--out", tmp_path / "robust")
+    assert held.exit_code == 0, held.output
+    assert "all summaries are held in memory, 0.0 GB: with robust, medians" in held.output
+    streamed = run("solve", tmp_path, "--out", tmp_path / "plain")
+    assert "held in memory" not in streamed.output
+    assert "; streamed, " in streamed.output
+
+
 def test_who_has_withdrawn_from_one_folder_has_withdrawn_from_all(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     append(one, summaries("abc"))

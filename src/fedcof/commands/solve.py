@@ -27,10 +27,12 @@ from fedcof.commands.shared import (
     print_table,
     say,
 )
+from fedcof.errors import StreamingError
 
 if TYPE_CHECKING:
     from fedcof.commands.arrived import Arrived
     from fedcof.heads import Head
+    from fedcof.methods import Method
     from fedcof.scale.dataset import DataSet
     from fedcof.summaries import Summary
 
@@ -123,7 +125,7 @@ def solve(
         if engine == "ray":
             sources = [source.absolute() for source in sources]  # workers may be elsewhere
         data = DataSet.open(sources, chosen.summary_type)
-        if engine in ("stream", "ray") or (engine == "auto" and not _fits(data)):
+        if engine in ("stream", "ray") or (engine == "auto" and _must_be_streamed(chosen, data)):
             _check_streamed(per_site, max_influence)
             workers = ray_engine(address) if engine == "ray" else nullcontext(in_process)
             with workers as compute:
@@ -185,8 +187,16 @@ def _check_streamed(per_site: Path | None, max_influence: float) -> None:
         )
 
 
-def _fits(data: DataSet) -> bool:
-    return data.size <= _IN_MEMORY and data.rows <= _ROWS_IN_MEMORY
+def _must_be_streamed(method: Method[Any], data: DataSet) -> bool:
+    """Return whether there is too much for memory; say so where a method needs all of it there."""
+    if data.size <= _IN_MEMORY and data.rows <= _ROWS_IN_MEMORY:
+        return False
+    try:
+        method.streamed()
+    except StreamingError as error:
+        note(f"all summaries are held in memory, {data.size / 1e9:.1f} GB: {error.reason}")
+        return False
+    return True
 
 
 def _show(arrived: Arrived, head: Head, path: Path, *, as_json: bool) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedcof.heads import LinearHead
 from fedcof.methods.base import Method
-from fedcof.methods.normal_equations import NormalEquations
+from fedcof.methods.normal_equations import EquationsPass, NormalEquations
+from fedcof.methods.passes import Pass
 from fedcof.settings import setting
-from fedcof.summaries import Gram, Summary, merge
+from fedcof.summaries import Gram, Summary
+from fedcof.summaries.class_sums import sums_of_parts
 from fedcof.summaries.local_ridge import LocalRidge
 
 
@@ -48,8 +50,15 @@ class AFL(Method[LocalRidge]):
 
     def pool(self, parts: Sequence[LocalRidge]) -> NormalEquations:
         """Return the system of all clients, without their penalties."""
-        merged = merge(parts)
-        return NormalEquations(merged.classes, merged.gram(), merged.sums)
+        pooled = sums_of_parts(parts, [part.sums for part in parts])
+        gram = np.zeros((parts[0].dim, parts[0].dim))
+        for part in parts:
+            gram += part.gram()
+        return NormalEquations(pooled["classes"], gram, pooled["sums"])
+
+    def streamed(self) -> Pass[Any]:
+        """Return the one pass that adds up the clients' systems."""
+        return EquationsPass(self.pool)
 
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> NormalEquations:
         """Return the system of the samples."""

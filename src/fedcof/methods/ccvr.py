@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedcof.heads import LinearHead
 from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.moments_in_turn import moments_in_turn
+from fedcof.methods.passes import Pass
 from fedcof.methods.virtual_features import draw_features, logistic_regression
 from fedcof.settings import setting
 from fedcof.summaries import ClassCovariances, Summary, class_distributions
@@ -51,18 +54,46 @@ class CCVR(Method[ClassCovariances]):
         """Return the moments of the samples."""
         return [self.summarize(features, labels)]
 
-    def fit(self, pooled: Sequence[ClassCovariances]) -> LinearHead:
-        """Return the logistic regression on virtual features."""
-        classes = np.unique(np.concatenate([part.classes for part in pooled]))
-        check_two_classes(classes)
-        rng = np.random.default_rng(self.seed)
-        features = np.concatenate(
-            [
-                draw_features(distribution, self.samples_per_class, rng)
-                for distribution in class_distributions(pooled)
-            ]
+    def streamed(self) -> Pass[Any]:
+        """Return a pass that counts; features are drawn for some classes in each that follows."""
+        draw = partial(self._draw, np.random.default_rng(self.seed))
+        return moments_in_turn(draw, VirtualFeatures.together)
+
+    def _draw(self, rng: np.random.Generator, *parts: ClassCovariances) -> VirtualFeatures:
+        distributions = list(class_distributions(parts))
+        drawn = [draw_features(one, self.samples_per_class, rng) for one in distributions]
+        return VirtualFeatures(
+            np.array([one.label for one in distributions]), np.concatenate(drawn)
         )
-        class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
+
+    def fit(self, pooled: Sequence[ClassCovariances] | VirtualFeatures) -> LinearHead:
+        """Return the logistic regression on virtual features."""
+        if not isinstance(pooled, VirtualFeatures):
+            pooled = self._draw(np.random.default_rng(self.seed), *pooled)
+        check_two_classes(pooled.classes)
+        class_index = np.repeat(np.arange(len(pooled.classes)), self.samples_per_class)
         return logistic_regression(
-            features, class_index, classes, max_iter=self.max_iter, method=self.name
+            pooled.features, class_index, pooled.classes, max_iter=self.max_iter, method=self.name
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualFeatures:
+    """What was drawn for some classes, equally many features for each.
+
+    Parameters
+    ----------
+    classes : ndarray, shape (classes,)
+    features : ndarray of float64, shape (classes * samples, dim)
+    """
+
+    classes: NDArray[Any]
+    features: NDArray[np.float64]
+
+    @classmethod
+    def together(cls, parts: Sequence[VirtualFeatures]) -> VirtualFeatures:
+        """Put them one behind the other."""
+        return cls(
+            np.concatenate([part.classes for part in parts]),
+            np.concatenate([part.features for part in parts]),
         )

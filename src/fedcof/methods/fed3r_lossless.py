@@ -40,8 +40,9 @@ class Fed3RLossless(Fed3R):
 
     def streamed(self) -> Pass[Any]:
         """Return the one pass that adds up the matrices of the factors."""
-        return SumsPass(Gram, _the_sum, GramFactor.gram)
+        return SumsPass(Gram, the_sum, GramFactor.gram)
 
 
-def _the_sum(parts: Sequence[Gram]) -> Gram:
+def the_sum(parts: Sequence[Gram]) -> Gram:
+    """Return the one of them: what a `SumsPass` finishes with."""
     return parts[0]

@@ -58,7 +58,7 @@ class FedCOF(Shrunk[ClassMeans]):
         How many means of disjoint random sets a client sends for a class (appendix D).
     robust : bool, default False
         Whether class means and scatter are those that no minority of the clients can move far; see
-        `fedcof.robust`.
+        `fedcof.robust`. It takes medians over all means, so the server must hold them all.
     shrinkage_relative, form, priors
         As in `Shrunk` and `ClosedForm`.
 
@@ -207,7 +207,7 @@ def statistics_of(totals: ClassTotals, picked: PickedRows | None) -> PickedStati
     if picked is None:
         return None
     return PickedStatistics(
-        means=[picked.means],
+        means=[picked.arrays["means"]],
         counts=picked.counts,
         class_index=totals.places(picked.labels),
         classes=totals.classes,

@@ -7,16 +7,19 @@ separates the means of two clients is that, and the shift between the clients as
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.errors import SummaryError
+from fedcof.errors import StreamingError, SummaryError
 from fedcof.methods.fedcof import FedCOF
+from fedcof.methods.passes import ROBUST, ClassPoints, ClassScatter, Pass
 from fedcof.scatter import ClassStatistics, Scatter
 from fedcof.settings import setting
+from fedcof.summaries import ClassMeans
 
 
 @dataclass(frozen=True)
@@ -42,22 +45,55 @@ class _UnderShift(FedCOF):
             If no client sent two means of one class.
         """
         by_client, within = statistics.by_client()
-        of_within = len(statistics.counts) - len(by_client.counts)
+        class_means, between = by_client.scatter_of_means()
+        return self._scatter(
+            Scatter(by_client.classes, class_means, by_client.class_counts, between),
+            len(by_client.counts),
+            within,
+            len(statistics.counts) - len(by_client.counts),
+        )
+
+    def streamed(self) -> Pass[Any]:
+        """Return the one pass for the differences within the clients and between them."""
+        if self.robust:
+            raise StreamingError(self.name, ROBUST)
+        return _DifferencesPass(self._of_differences)
+
+    def _of_differences(self, total: _Differences) -> Scatter:
+        totals = total.between.totals
+        between = Scatter(totals.classes, total.between.means, totals.counts, total.between.scatter)
+        return self._scatter(between, int(totals.rows.sum()), total.within, total.of_within)
+
+    def _scatter(
+        self, between: Scatter, joined: int, within: NDArray[np.float64], of_within: int
+    ) -> Scatter:
+        """Return the estimate.
+
+        Parameters
+        ----------
+        between : Scatter
+            That of the means of the clients, one a class each.
+        joined : int
+            How many these are.
+        within : ndarray of float64, shape (dim, dim)
+            The scatter of the means that were joined to them.
+        of_within : int
+            Its degrees of freedom.
+        """
         if of_within == 0:
             raise SummaryError(
                 "means",
                 "no client sent two means of one class, so nothing is known of the spread within a "
                 "client: let them send several (means_per_class), or take fedcof",
             )
-        class_means, between = by_client.scatter_of_means()
-        of_between = len(by_client.counts) - len(by_client.classes)
+        of_between = joined - len(between.classes)
         covariance = within / of_within
         if of_between:
-            weight = self.weight_between(covariance, of_within, between / of_between, of_between)
-            covariance += weight * (between / of_between - covariance)
-        samples = int(by_client.counts.sum()) - len(by_client.counts)
-        scatter = samples * covariance + between
-        return Scatter(by_client.classes, class_means, by_client.class_counts, scatter)
+            found = between.within_scatter / of_between
+            weight = self.weight_between(covariance, of_within, found, of_between)
+            covariance += weight * (found - covariance)
+        scatter = (between.total - joined) * covariance + between.within_scatter
+        return replace(between, within_scatter=scatter)
 
     @abstractmethod
     def weight_between(
@@ -136,3 +172,67 @@ class FedCOFGated(_UnderShift):
         apart = float(((within - between) ** 2).sum())
         least = noise / of_within + noise / of_between
         return noise / of_within / max(apart, least) if least else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Differences:
+    """What of the differences of some clients' means adds up.
+
+    Parameters
+    ----------
+    between : ClassScatter
+        Of the means of the clients, one a class each.
+    within : ndarray of float64, shape (dim, dim)
+        The scatter of the means that were joined to them.
+    of_within : int
+        Its degrees of freedom.
+    """
+
+    between: ClassScatter
+    within: NDArray[np.float64]
+    of_within: int
+
+
+@dataclass(frozen=True, eq=False)
+class _DifferencesPass(Pass[_Differences]):
+    """The differences of the means of a class within the clients, and between them.
+
+    Parameters
+    ----------
+    then : callable
+        Returns what `Method.fit` takes.
+    points : ClassPoints, optional
+        What the scatter between is summed about; see `fedcof.methods.passes.ScatterPass`.
+    """
+
+    then: Callable[[_Differences], object]
+    points: ClassPoints | None = None
+
+    def partial(self, parts: Sequence[ClassMeans]) -> _Differences:
+        """Sum over these clients, each of whom is here with all of its means."""
+        rows = np.concatenate([part.rows_per_client for part in parts])
+        statistics = ClassStatistics.gather(
+            [part.means for part in parts],
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.classes for part in parts]),
+            np.repeat(np.arange(len(rows)), rows),
+        )
+        by_client, within = statistics.by_client(np.float64)
+        labels = by_client.classes[by_client.class_index]
+        between = ClassScatter.of(by_client.means, labels, by_client.counts, points=self.points)
+        return _Differences(between, within, len(statistics.counts) - len(labels))
+
+    def add(self, first: _Differences, second: _Differences) -> _Differences:
+        """Add them."""
+        return _Differences(
+            first.between + second.between,
+            first.within + second.within,
+            first.of_within + second.of_within,
+        )
+
+    def finish(self, total: _Differences) -> object:
+        """Return what the head is made of; a pass about the class means where that is needed."""
+        if self.points is None and not total.between.is_exact:
+            points = ClassPoints(total.between.totals.classes, total.between.means)
+            return replace(self, points=points)
+        return self.then(total)

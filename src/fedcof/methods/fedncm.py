@@ -23,7 +23,7 @@ class FedNCM(Method[ClassMeans]):
     ----------
     robust : bool, default False
         Whether the class means are those that no minority of the clients can move far; see
-        `fedcof.robust`.
+        `fedcof.robust`. It takes medians over all means, so the server must hold them all.
 
     Examples
     --------

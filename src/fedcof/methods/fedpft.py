@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcof.heads import LinearHead
 from fedcof.methods.base import Method, check_two_classes
+from fedcof.methods.passes import Pass, PickedRows, PickRows, Roll, RollCall
 from fedcof.methods.virtual_features import logistic_regression
 from fedcof.settings import setting
 from fedcof.summaries import Summary, merge
@@ -20,6 +23,25 @@ from fedcof.summaries.class_mixtures import (
 )
 
 M = TypeVar("M", bound=ClassMixtures)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The components that virtual features are drawn from, a row a feature.
+
+    Parameters
+    ----------
+    classes : ndarray, shape (classes,)
+    means : ndarray of float, shape (classes * samples_per_class, dim)
+    variances : ndarray of float, shape (classes * samples_per_class, ...)
+    rng : numpy.random.Generator
+        It has drawn the components and draws the features.
+    """
+
+    classes: NDArray[Any]
+    means: NDArray[np.floating[Any]]
+    variances: NDArray[np.floating[Any]]
+    rng: np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -46,29 +68,59 @@ class _FedPFT(Method[M]):
         """Return all components."""
         return merge(parts)
 
-    def fit(self, pooled: M) -> LinearHead:
-        """Return the logistic regression on virtual features."""
-        classes = np.unique(pooled.classes)
-        check_two_classes(classes)
+    def streamed(self) -> Pass[Any]:
+        """Return a pass that counts; the components that are drawn from are kept by the next."""
+        return RollCall(self._picking)
+
+    def _picking(self, roll: Roll) -> Pass[Any]:
         rng = np.random.default_rng(self.seed)
-        drawn = np.concatenate(
-            [self._draw_components(pooled, rows, rng) for rows in _rows_by_class(pooled, classes)]
-        )
-        deviations = np.sqrt(pooled.covariances.astype(np.float64)).reshape(len(pooled.counts), -1)
-        noise = rng.standard_normal((len(drawn), pooled.dim))
-        features = pooled.means[drawn] + deviations[drawn] * noise
-        class_index = np.repeat(np.arange(len(classes)), self.samples_per_class)
+        rows = self._draw(roll.class_index, roll.counts, rng)
+        wanted = roll.wanted(np.unique(rows))
+        of_rows = partial(_drawn_of, roll.totals.classes, rows, rng)
+        return PickRows(wanted, ("means", "covariances"), of_rows)
+
+    def _draw(
+        self, class_index: NDArray[np.integer[Any]], counts: NDArray[Any], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return the row of the component that every virtual feature is drawn from."""
+        drawn = []
+        for index in range(int(class_index.max()) + 1):
+            rows = np.flatnonzero(class_index == index)
+            shares = counts[rows] / counts[rows].sum()
+            drawn.append(rng.choice(rows, self.samples_per_class, p=shares))
+        return np.concatenate(drawn)
+
+    def fit(self, pooled: M | Drawn) -> LinearHead:
+        """Return the logistic regression on virtual features."""
+        if isinstance(pooled, Drawn):
+            components = pooled
+        else:
+            rng = np.random.default_rng(self.seed)
+            classes, class_index = np.unique(pooled.classes, return_inverse=True)
+            rows = self._draw(class_index, pooled.counts, rng)
+            components = Drawn(classes, pooled.means[rows], pooled.covariances[rows], rng)
+        check_two_classes(components.classes)
+        deviations = np.sqrt(components.variances.astype(np.float64))
+        noise = components.rng.standard_normal(components.means.shape)
         return logistic_regression(
-            features, class_index, classes, max_iter=self.max_iter, method=self.name
+            components.means + deviations.reshape(len(noise), -1) * noise,
+            np.repeat(np.arange(len(components.classes)), self.samples_per_class),
+            components.classes,
+            max_iter=self.max_iter,
+            method=self.name,
         )
 
-    def _draw_components(self, pooled: M, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        counts = pooled.counts[rows]
-        return rng.choice(rows, self.samples_per_class, p=counts / counts.sum())
 
-
-def _rows_by_class(pooled: ClassMixtures, classes: np.ndarray) -> list[np.ndarray]:
-    return [np.flatnonzero(pooled.classes == label) for label in classes]
+def _drawn_of(
+    classes: NDArray[Any],
+    rows: NDArray[np.int64],
+    rng: np.random.Generator,
+    picked: PickedRows | None,
+) -> Drawn:
+    assert picked is not None
+    places = np.searchsorted(picked.rows, rows)
+    means, variances = picked.arrays["means"], picked.arrays["covariances"]
+    return Drawn(classes, means[places], variances[places], rng)
 
 
 @dataclass(frozen=True)

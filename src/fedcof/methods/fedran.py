@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedcof.heads import LinearHead
 from fedcof.methods.base import Method
-from fedcof.methods.normal_equations import NormalEquations
+from fedcof.methods.normal_equations import EquationsPass, NormalEquations
+from fedcof.methods.passes import Pass
 from fedcof.settings import setting
 from fedcof.summaries import Summary, merge
 from fedcof.summaries.gram_sketch import GramSketch
@@ -52,6 +53,10 @@ class FedRAN(Method[GramSketch]):
         merged = merge(parts)
         rows = merged.vectors.reshape(-1, merged.dim).astype(np.float64)
         return NormalEquations(merged.classes, rows.T @ rows, merged.sums.astype(np.float64))
+
+    def streamed(self) -> Pass[Any]:
+        """Return the one pass that adds up the clients' matrices."""
+        return EquationsPass(self.pool)
 
     def fit(self, pooled: NormalEquations) -> LinearHead:
         """Return the ridge regression."""

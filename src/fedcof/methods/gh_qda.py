@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,8 @@ from fedcof.heads import QuadraticHead, solve_quadratic, whitening
 from fedcof.methods.base import Method, check_two_classes, chosen
 from fedcof.methods.closed_form import class_priors, parse_priors
 from fedcof.methods.gaussian_heads import blended
+from fedcof.methods.moments_in_turn import moments_in_turn
+from fedcof.methods.passes import Pass, same
 from fedcof.numerics import add_to_diagonal
 from fedcof.settings import Auto, setting
 from fedcof.summaries import ClassCovariances, Summary
@@ -82,6 +84,13 @@ class GHQDA(Method[ClassCovariances]):
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> Sequence[ClassCovariances]:
         """Return the moments of the samples."""
         return [self.summarize(features, labels)]
+
+    def streamed(self) -> Pass[Any]:
+        """Return a pass that counts; the moments of some classes are pooled in each that follows.
+
+        They are kept, as large as the factors of the head.
+        """
+        return moments_in_turn(same, same)
 
     def tuned(self, pooled: Sequence[ClassCovariances]) -> Self:
         """Return the method with its number of pooled samples."""

@@ -42,8 +42,8 @@ _LARGEST_CORRECTION = 1000.0
 lost of 16: the scatter is then summed again, about the means."""
 
 
-ROBUST = "with robust, what a mean counts depends on all others"
-"""Why a robust method needs all summaries."""
+ROBUST = "with robust, medians over the means of all clients say what a mean counts"
+"""Why a robust method needs all summaries: a median is no sum over them."""
 
 
 class Rows(Protocol):
@@ -481,12 +481,15 @@ class Roll:
     rows_per_client : ndarray of int64, shape (clients,)
     class_index : ndarray of int32, shape (rows,)
         The class of every row as an index into those of the totals, client by client.
+    counts : ndarray of int64, shape (rows,)
+        The samples behind every row.
     """
 
     totals: ClassTotals
     client_ids: list[str]
     rows_per_client: NDArray[np.int64]
     class_index: NDArray[np.int32]
+    counts: NDArray[np.int64]
 
     def __add__(self, other: Roll) -> Roll:
         totals = self.totals + other.totals
@@ -500,6 +503,7 @@ class Roll:
                     for part in (self, other)
                 ]
             ),
+            np.concatenate([self.counts, other.counts]),
         )
 
     def in_order(self) -> Roll:
@@ -510,7 +514,7 @@ class Roll:
         first = np.cumsum(rows) - rows
         taken = np.repeat(starts[order] - first, rows) + np.arange(int(rows.sum()))
         ids = [self.client_ids[place] for place in order]
-        return Roll(self.totals, ids, rows, self.class_index[taken])
+        return Roll(self.totals, ids, rows, self.class_index[taken], self.counts[taken])
 
     def wanted(self, rows: NDArray[np.int64]) -> Wanted:
         """Return some of the rows, by their places, as who has them."""
@@ -547,12 +551,14 @@ class RollCall(Pass[Roll]):
     def partial(self, parts: Sequence[Rows]) -> Roll:
         """Note whose rows are of which class."""
         labels = np.concatenate([part.classes for part in parts])
-        totals = ClassTotals.of(labels, np.concatenate([part.counts for part in parts]))
+        counts = np.concatenate([part.counts for part in parts])
+        totals = ClassTotals.of(labels, counts)
         return Roll(
             totals,
             [name for part in parts for name in part.client_ids],
             np.concatenate([part.rows_per_client for part in parts]),
             totals.places(labels).astype(np.int32),
+            counts,
         )
 
     def add(self, first: Roll, second: Roll) -> Roll:
@@ -566,38 +572,61 @@ class RollCall(Pass[Roll]):
 
 @dataclass(frozen=True, eq=False)
 class PickedRows:
-    """Means of some rows.
+    """Some rows.
 
     Parameters
     ----------
     rows, clients : ndarray of int64, shape (picked,)
         The place of each among all rows, and of its client among all clients.
-    means : ndarray of float, shape (picked, dim)
     counts : ndarray of int64, shape (picked,)
     labels : ndarray, shape (picked,)
+    arrays : mapping of str to ndarray of float, each of shape (picked, ...)
+        What was kept of the statistic.
     """
 
     rows: NDArray[np.int64]
     clients: NDArray[np.int64]
-    means: NDArray[np.floating[Any]]
     counts: NDArray[np.int64]
     labels: NDArray[Any]
+    arrays: Mapping[str, NDArray[np.floating[Any]]]
 
     def __add__(self, other: PickedRows) -> PickedRows:
-        mine, theirs = vars(self), vars(other)
-        return PickedRows(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
+        return PickedRows(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.clients, other.clients]),
+            np.concatenate([self.counts, other.counts]),
+            np.concatenate([self.labels, other.labels]),
+            {n: np.concatenate([array, other.arrays[n]]) for n, array in self.arrays.items()},
+        )
 
     def in_order(self) -> PickedRows:
         """Return the same in the order of the rows."""
         order = np.argsort(self.rows)
-        return PickedRows(**{name: array[order] for name, array in vars(self).items()})
+        return PickedRows(
+            self.rows[order],
+            self.clients[order],
+            self.counts[order],
+            self.labels[order],
+            {name: array[order] for name, array in self.arrays.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class PickRows(Pass[PickedRows | None]):
-    """Keep the means of single rows."""
+    """Keep single rows.
+
+    Parameters
+    ----------
+    wanted : Wanted
+    kept : tuple of str, default ("means",)
+        The arrays of the statistic that are kept of them; each has a row a class.
+    then : callable, optional
+        Returns what `Method.fit` takes; the rows themselves by default.
+    """
 
     wanted: Wanted
+    kept: tuple[str, ...] = ("means",)
+    then: Callable[[PickedRows | None], object] = same
 
     def partial(self, parts: Sequence[Any]) -> PickedRows | None:
         """Return those of these summaries that are wanted, None if there are none."""
@@ -611,15 +640,18 @@ class PickRows(Pass[PickedRows | None]):
         return PickedRows(
             rows=np.array([row for row, _, _, _ in found]),
             clients=np.array([client for _, client, _, _ in found]),
-            means=np.stack([part.means[place] for _, _, part, place in found]),
             counts=np.array([part.counts[place] for _, _, part, place in found]),
             labels=np.array([part.classes[place] for _, _, part, place in found]),
+            arrays={
+                name: np.stack([getattr(part, name)[place] for _, _, part, place in found])
+                for name in self.kept
+            },
         )
 
     def add(self, first: PickedRows | None, second: PickedRows | None) -> PickedRows | None:
         """Put one behind the other."""
         return second if first is None else first if second is None else first + second
 
-    def finish(self, total: PickedRows | None) -> PickedRows | None:
+    def finish(self, total: PickedRows | None) -> object:
         """Return them in their order."""
-        return None if total is None else total.in_order()
+        return self.then(None if total is None else total.in_order())

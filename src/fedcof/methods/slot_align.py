@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from fedcof.methods.fed3r_lossless import Fed3RLossless
+from fedcof.methods.fed3r_lossless import Fed3RLossless, the_sum
+from fedcof.methods.passes import Pass, SumsPass
 from fedcof.numerics import add_to_diagonal, rounding
 from fedcof.settings import setting
 from fedcof.summaries import Gram, merge
@@ -74,6 +76,15 @@ class SLOTAlign(Fed3RLossless):
             for gram, own in zip(grams, gaussians, strict=True)
         )
 
+    def streamed(self) -> Pass[Any]:
+        """Return a pass for what covariances are shrunk to; every step of the barycentre is one.
+
+        The last one moves the clients' statistics and adds them up.
+        """
+        if self.transport == 0:
+            return super().streamed()
+        return _SpherePass(self.transport)
+
     def pool_samples(self, features: ArrayLike, labels: ArrayLike) -> None:  # type: ignore[override]
         """Return None: what is pooled depends on who holds what."""
 
@@ -88,12 +99,12 @@ def common_gaussians(grams: Sequence[Gram]) -> list[Gaussian]:
     samples = np.array([gram.total for gram in grams])
     traces = np.array([np.trace(each.covariance) for each in own])
     sphere = float(samples @ traces / samples.sum()) / grams[0].dim or 1.0
-    shrunk = []
-    for each, count in zip(own, samples.tolist(), strict=True):
-        share = max(_LEAST_SHARE, _shrinkage(each.covariance, count))
-        covariance = add_to_diagonal((1 - share) * each.covariance, share * sphere)
-        shrunk.append(Gaussian(each.mean, covariance))
-    return shrunk
+    return [_shrunk(each, n, sphere) for each, n in zip(own, samples.tolist(), strict=True)]
+
+
+def _shrunk(own: Gaussian, samples: int, sphere: float) -> Gaussian:
+    share = max(_LEAST_SHARE, _shrinkage(own.covariance, samples))
+    return Gaussian(own.mean, add_to_diagonal((1 - share) * own.covariance, share * sphere))
 
 
 def _moments(gram: Gram) -> Gaussian:
@@ -126,12 +137,19 @@ def barycentre(gaussians: Sequence[Gaussian], weights: NDArray[np.float64]) -> G
             w * _roots(root @ each.covariance @ root)[0]
             for w, each in zip(weights, gaussians, strict=True)
         )
-        following = inverse @ middle @ middle @ inverse
-        moved_by = linalg.norm(following - covariance) / linalg.norm(covariance)
-        covariance = (following + following.T) / 2
-        if moved_by < _CLOSE:
+        covariance, done = _stepped(covariance, inverse, np.asarray(middle))
+        if done:
             break
     return Gaussian(np.asarray(mean), covariance)
+
+
+def _stepped(
+    covariance: NDArray[np.float64], inverse: NDArray[np.float64], middle: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], bool]:
+    """Return the next covariance on the way to the barycentre, and whether it is near enough."""
+    following = inverse @ middle @ middle @ inverse
+    moved_by = linalg.norm(following - covariance) / linalg.norm(covariance)
+    return (following + following.T) / 2, bool(moved_by < _CLOSE)
 
 
 def transport_matrix(
@@ -167,3 +185,129 @@ def _roots(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     values, vectors = linalg.eigh((matrix + matrix.T) / 2)
     roots = np.sqrt(np.maximum(values, rounding(values[-1], len(values))))
     return (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
+
+
+# The same in passes, which hold no client's Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What all covariances are shrunk to, and the mean.
+
+    Parameters
+    ----------
+    clients, samples : int
+    trace : float
+        The sum of the clients' samples times the traces of their covariances.
+    sums : ndarray of float64, shape (dim,)
+        The sum of all features.
+    """
+
+    clients: int
+    samples: int
+    trace: float
+    sums: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _SpherePass(Pass[_Moments]):
+    """The first pass.
+
+    Parameters
+    ----------
+    transport : float
+        That of the method.
+    """
+
+    transport: float
+
+    def partial(self, parts: Sequence[GramFactor]) -> _Moments:
+        """Sum over these clients."""
+        clients, samples, trace, sums = 0, 0, 0.0, np.zeros(parts[0].dim)
+        for gram in _grams_of(parts):
+            clients += 1
+            samples += gram.total
+            trace += gram.total * float(np.trace(_moments(gram).covariance))
+            sums += gram.sums.sum(axis=0, dtype=np.float64)
+        return _Moments(clients, samples, trace, sums)
+
+    def add(self, first: _Moments, second: _Moments) -> _Moments:
+        """Add them."""
+        return _Moments(
+            first.clients + second.clients,
+            first.samples + second.samples,
+            first.trace + second.trace,
+            first.sums + second.sums,
+        )
+
+    def finish(self, total: _Moments) -> object:
+        """Return the pass for the mean covariance, with which the barycentre begins."""
+        if total.clients == 1:
+            return Fed3RLossless().streamed()
+        sphere = total.trace / total.samples / len(total.sums) or 1.0
+        mean = total.sums / total.samples
+        return _BarycentrePass(self.transport, sphere, total.samples, mean)
+
+
+@dataclass(frozen=True, eq=False)
+class _BarycentrePass(Pass[NDArray[np.float64]]):
+    """The mean of the clients' covariances, or a step from there towards the barycentre.
+
+    Parameters
+    ----------
+    transport, sphere : float
+    samples : int
+        Those of all clients.
+    mean : ndarray of float64, shape (dim,)
+        That of all features.
+    covariance : ndarray of float64, shape (dim, dim), optional
+        Where the step begins; None before the first.
+    steps : int, default 0
+        How many were taken.
+    """
+
+    transport: float
+    sphere: float
+    samples: int
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64] | None = None
+    steps: int = 0
+
+    def partial(self, parts: Sequence[GramFactor]) -> NDArray[np.float64]:
+        """Return the weighted sum of the covariances, or of what `barycentre` takes of them."""
+        root = None if self.covariance is None else _roots(self.covariance)[0]
+        total = np.zeros((len(self.mean), len(self.mean)))
+        for gram in _grams_of(parts):
+            own = _shrunk(_moments(gram), gram.total, self.sphere).covariance
+            share = gram.total / self.samples
+            total += share * (own if root is None else _roots(root @ own @ root)[0])
+        return total
+
+    def add(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add them."""
+        return first + second
+
+    def finish(self, total: NDArray[np.float64]) -> object:
+        """Return the pass for the next step, or that which moves the clients."""
+        if self.covariance is None:
+            return replace(self, covariance=total)
+        covariance, done = _stepped(self.covariance, _roots(self.covariance)[1], total)
+        if done or self.steps + 1 == _MOST_STEPS:
+            return _moving(self.transport, self.sphere, Gaussian(self.mean, covariance))
+        return replace(self, covariance=covariance, steps=self.steps + 1)
+
+
+def _moving(transport: float, sphere: float, target: Gaussian) -> Pass[Any]:
+    """Return the pass that adds up the clients' statistics, each moved towards the target."""
+    return SumsPass(Gram, the_sum, partial(_moved_sum, transport, sphere, target))
+
+
+def _moved_sum(transport: float, sphere: float, target: Gaussian, part: GramFactor) -> Gram:
+    return merge(
+        moved(gram, _shrunk(_moments(gram), gram.total, sphere), target, transport)
+        for gram in _grams_of([part])
+    )
+
+
+def _grams_of(parts: Sequence[GramFactor]) -> Iterator[Gram]:
+    return (gram for part in parts for gram in part.grams())

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedcof.heads import LinearHead
 from fedcof.methods.base import Method
 from fedcof.methods.normal_equations import NormalEquations
-from fedcof.numerics import GroupSums, scatter_about_means
+from fedcof.methods.passes import (
+    ClassScatter,
+    ClassWeights,
+    Pass,
+    Roll,
+    RollCall,
+    ScatterPass,
+)
+from fedcof.numerics import scatter_about_means
 from fedcof.scatter import ClassStatistics
 from fedcof.settings import setting
 from fedcof.summaries import ClassMeans, Summary
@@ -61,8 +71,7 @@ class STSAE(Method[ClassMeans]):
     def pool(self, parts: Sequence[ClassMeans]) -> NormalEquations:
         """Return the Gram matrix that the means let expect."""
         statistics = ClassStatistics.of(parts)
-        clients = sum(len(part.client_ids) for part in parts)
-        sets = max(2, clients * self.means_per_class)
+        sets = self._sets(sum(len(part.client_ids) for part in parts))
         totals, index = statistics.class_counts, statistics.class_index
         means, spread = scatter_about_means(
             statistics.means,
@@ -70,12 +79,42 @@ class STSAE(Method[ClassMeans]):
             index,
             len(totals),
         )
-        # sum s s^T / n is the spread of the means about their own and N_c mu_c mu_c^T.
-        weights = (totals - 1) / (sets - 1) - np.maximum(0, totals - sets) / (sets - 1)
-        gram = spread + (means * (weights * totals)[:, None]).T @ means
-        sums = GroupSums.of(statistics.means, index, len(totals), statistics.counts).sums
-        return NormalEquations(statistics.classes, gram, sums)
+        return _equations(sets, statistics.classes, totals, means, spread)
+
+    def streamed(self) -> Pass[Any]:
+        """Return a pass that counts, for S and the weights of the classes; the spread is next."""
+        return RollCall(self._weighted)
+
+    def _weighted(self, roll: Roll) -> Pass[Any]:
+        sets, totals = self._sets(len(roll.client_ids)), roll.totals
+        weights = (totals.counts - 1) / (sets - 1)
+        # A class of one sample has no spread, but its mean counts.
+        positive = ClassWeights(totals.classes, np.where(weights > 0, weights, 1.0))
+        return ScatterPass(partial(_equations_of, sets), positive)
+
+    def _sets(self, clients: int) -> int:
+        """Return S."""
+        return max(2, clients * self.means_per_class)
 
     def fit(self, pooled: NormalEquations) -> LinearHead:
         """Return the ridge regression."""
         return pooled.head(self.ridge)
+
+
+def _equations_of(sets: int, total: ClassScatter) -> NormalEquations:
+    totals = total.totals
+    return _equations(sets, totals.classes, totals.counts, total.means, total.scatter)
+
+
+def _equations(
+    sets: int,
+    classes: NDArray[Any],
+    totals: NDArray[np.int64],
+    means: NDArray[np.float64],
+    spread: NDArray[np.float64],
+) -> NormalEquations:
+    """Return the estimate from the class means and the weighted spread about them."""
+    # sum s s^T / n is the spread of the means about their own and N_c mu_c mu_c^T.
+    weights = (totals - 1) / (sets - 1) - np.maximum(0, totals - sets) / (sets - 1)
+    gram = spread + (means * (weights * totals)[:, None]).T @ means
+    return NormalEquations(classes, gram, totals[:, None] * means)

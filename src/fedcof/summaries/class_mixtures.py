@@ -67,7 +67,7 @@ class ClassMixtures(ClassMoments):
                 for count, mean, variance in cls._mixture(members, own, rng):
                     yield ClassDistribution(label.item(), count, mean, variance)
 
-        return cls._from_distributions(distributions(), client_ids=(client_id,))
+        return cls.of_distributions(distributions(), client_ids=(client_id,))
 
     @classmethod
     def _mixture(
@@ -110,7 +110,7 @@ class ClassMixtures(ClassMoments):
 
         if len(sets) == sets.max() + 1:
             return self
-        return self._from_distributions(
+        return self.of_distributions(
             distributions(), client_ids=self.client_ids, origin=self.origin
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -111,12 +111,11 @@ class ClassMoments(Summary):
                 covariance = cls.spread(members - mean) / max(1, len(members) - 1)
                 yield ClassDistribution(label.item(), len(members), mean, covariance)
 
-        return cls._from_distributions(distributions(), client_ids=(client_id,))
+        return cls.of_distributions(distributions(), client_ids=(client_id,))
 
     @classmethod
-    def _from_distributions(
-        cls, distributions: Iterable[ClassDistribution], **clients: Any
-    ) -> Self:
+    def of_distributions(cls, distributions: Iterable[ClassDistribution], **clients: Any) -> Self:
+        """Return what is known of some classes, as the summary of clients."""
         labels, counts, means, covariances = zip(*distributions, strict=True)
         return cls(
             **clients,
@@ -143,7 +142,7 @@ class ClassCovariances(ClassMoments):
 
     @classmethod
     def _merge(cls, parts: Sequence[Self]) -> Self:
-        return cls._from_distributions(class_distributions(parts), **cls._clients(parts))
+        return cls.of_distributions(class_distributions(parts), **cls._clients(parts))
 
     def _minus(self, own: Self) -> Self:
         counts = self._counts_without(own)
@@ -165,7 +164,7 @@ class ClassCovariances(ClassMoments):
                     yield ClassDistribution(label, left, mean, covariance)
 
         clients = self._clients_without(own.client_ids[0])
-        return self._from_distributions(distributions(), **clients)
+        return self.of_distributions(distributions(), **clients)
 
     @staticmethod
     def spread(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -178,17 +177,27 @@ class ClassCovariances(ClassMoments):
         return covariance
 
 
-def class_distributions(parts: Sequence[ClassCovariances]) -> Iterator[ClassDistribution]:
+def class_distributions(
+    parts: Sequence[ClassCovariances], classes: Container[Any] | None = None
+) -> Iterator[ClassDistribution]:
     """Pool the clients' moments class by class, in the order of the classes (eq. cov_aggregate).
 
     The formula is the paper's, with the means centred before they are squared. One class is in
     memory at a time.
+
+    Parameters
+    ----------
+    parts : sequence of ClassCovariances
+    classes : container of int or str, optional
+        Which of the classes; all by default.
     """
     rows: defaultdict[int | str, list[tuple[ClassCovariances, int]]] = defaultdict(list)
     for part in parts:
         for row, label in enumerate(part.classes.tolist()):
             rows[label].append((part, row))
     for label in sorted(rows):
+        if classes is not None and label not in classes:
+            continue
         counts = np.array([part.counts[row] for part, row in rows[label]])
         means = np.array([part.means[row] for part, row in rows[label]], dtype=np.float64)
         samples = int(counts.sum())
@@ -197,6 +206,17 @@ def class_distributions(parts: Sequence[ClassCovariances]) -> Iterator[ClassDist
         for part, row in rows[label]:
             scatter += (part.counts[row] - 1) * part.covariances[row].astype(np.float64)
         yield ClassDistribution(label, samples, mean, scatter / max(1, samples - 1))
+
+
+def pooled_moments(
+    parts: Sequence[ClassCovariances], classes: NDArray[Any]
+) -> ClassCovariances | None:
+    """Return the moments of some classes over all clients, who are no longer named.
+
+    None if nobody has one of the classes.
+    """
+    found = list(class_distributions(parts, frozenset(classes.tolist())))
+    return ClassCovariances.of_distributions(found, client_ids=("",)) if found else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
