@@ -6,7 +6,7 @@ import secrets
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TextIO
@@ -68,6 +68,28 @@ def owner_only() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time into the block, of those that lock the same folder.
+
+    The lock goes with the process, however it ends. Where the system or the file system has none,
+    as on Windows, nobody waits.
+    """
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -236,6 +236,42 @@ def test_who_has_withdrawn_from_one_folder_has_withdrawn_from_all(tmp_path):
     assert set(pq.read_table(path)["client"].to_pylist()) == set("abcdf")
 
 
+def test_who_has_withdrawn_from_a_folder_has_withdrawn_from_those_in_it(tmp_path):
+    data = tmp_path / "data"
+    append(data / "round=1", summaries("abc"))
+    append(data / "round=2" / "late", summaries("def"))
+    (data / "withdrawn.json").write_text('{"withdrawn": ["e"]}')
+    for engine in ("memory", "stream"):
+        done = run("solve", data, "--engine", engine, "--out", tmp_path / engine)
+        assert done.exit_code == 3, done.output
+        assert "client 'e' has withdrawn" in done.output
+        assert solved(tmp_path / engine).provenance.clients == 5
+    assert run("withdraw", "a", data).exit_code == 0
+    again = run("collect", data, "--out", tmp_path / "more")
+    assert again.exit_code == 3, again.output
+    (path,) = (tmp_path / "more").iterdir()
+    assert set(pq.read_table(path)["client"].to_pylist()) == set("bcdf")
+    for client in "ae":
+        assert run("withdraw", client, data, "--readmit").exit_code == 0
+    assert run("solve", data, "--out", tmp_path / "all").exit_code == 0
+    assert solved(tmp_path / "all").provenance.clients == 5  # the rows of a are gone
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_regression_what_is_wrong_is_told_where_nothing_is_left(engine, tmp_path):
+    # A stream said that no client is left, and not why.
+    table = to_arrow(summaries("abc"))
+    pq.write_table(table, tmp_path / "split.parquet", row_group_size=1)
+    done = run("solve", tmp_path, "--engine", engine, "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "split.parquet, row group 0" in done.output
+    assert "are all of its rows there?" in done.output
+    pq.write_table(table.replace_schema_metadata(None), tmp_path / "split.parquet")
+    done = run("solve", tmp_path, "--engine", engine, "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "must keep what the old one has under 'fedcof'" in done.output
+
+
 def test_a_sum_of_several_clients_is_set_aside_by_its_file_alone(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(20) % 2

@@ -145,15 +145,16 @@ def collect(data: DataSet) -> Arrived:
     from fedcof.scale.dataset import RowGroup
 
     arrived = Arrived(set_aside={aside.place: aside.reason for aside in data.set_aside})
-    gone = set().union(*(withdrawn(folder) for folder in {f.path.parent for f in data.files}))
+    gone = set().union(*map(withdrawn, data.folders))
     for file in data.files:
         for piece in file.pieces:
-            read = piece.read(counts_alone=False, left_out=frozenset())
+            reads = list(piece.read(counts_alone=False, left_out=frozenset()))
             single = isinstance(piece, RowGroup)
-            for aside in read.set_aside:
+            for aside in (aside for read in reads for aside in read.set_aside):
                 name = f", client {aside.client_id!r}" if aside.client_id else ""
                 arrived.set_aside[f"{aside.place}{name}"] = aside.reason
-            for part in (own for one in read.parts for own in (one.apart() if single else [one])):
+            parts = [part for read in reads for part in read.parts]
+            for part in (own for one in parts for own in (one.apart() if single else [one])):
                 place = piece.place
                 if single:
                     place += f", client {part.client_ids[0]!r}"

@@ -53,15 +53,15 @@ def collect(
             def summaries() -> Iterator[Summary]:
                 done = 0
                 for piece in (piece for file in data.files for piece in file.pieces):
-                    read = piece.read(counts_alone=False, left_out=frozenset(gone))
-                    set_aside.extend(read.set_aside)
-                    for part in read.parts:
-                        try:
-                            own = part.apart()
-                        except SummaryError as error:  # a sum, which has no row of its own
-                            set_aside.append(Aside(piece.place, reason_of(error)))
-                        else:
-                            yield from own
+                    for read in piece.read(counts_alone=False, left_out=frozenset(gone)):
+                        set_aside.extend(read.set_aside)
+                        for part in read.parts:
+                            try:
+                                own = part.apart()
+                            except SummaryError as error:  # a sum, which has no row of its own
+                                set_aside.append(Aside(piece.place, reason_of(error)))
+                            else:
+                                yield from own
                     advance(-(-(done + piece.size) // _MB) - -(-done // _MB))
                     done += piece.size
                 for folder in runs:

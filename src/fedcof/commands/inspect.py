@@ -101,12 +101,12 @@ def _contents_of_table(path: Path) -> dict[str, Any]:
     layout = groups[0].layout
     clients, broken, counts = 0, list[str](), Counter[Any]()
     for piece in groups:
-        read = piece.read(counts_alone=True, left_out=frozenset())
-        broken += [f"row group {piece.index}: {aside.reason}" for aside in read.set_aside]
-        for part in read.parts:
-            clients += len(part.client_ids)
-            for label, count in zip(part.classes.tolist(), part.counts.tolist(), strict=True):
-                counts[label] += count
+        for read in piece.read(counts_alone=True, left_out=frozenset()):
+            broken += [f"row group {piece.index}: {aside.reason}" for aside in read.set_aside]
+            for part in read.parts:
+                clients += len(part.client_ids)
+                for label, count in zip(part.classes.tolist(), part.counts.tolist(), strict=True):
+                    counts[label] += count
     return {
         "kind": file.kind,
         "coding": layout.coding,

@@ -58,6 +58,9 @@ def solve_streamed(
 
     method.streamed()  # a method that cannot be is told at once
     data = data.without_misfits()
+    if not data.files:
+        _tell(data.set_aside)
+        raise ValueError("no head is made: no file holds a summary that this method takes")
     gone = gone_from(data)
     screening = screen_sample(data, accepted)
     fragments = screened(data.fragments(), screening, accepted)
@@ -89,11 +92,7 @@ def solve_streamed(
 
 def show(outcome: Streamed, path: Path, *, as_json: bool) -> None:
     """Print what the head is made of, a line a file, and what was set aside."""
-    lines = [f"set aside {aside}" for aside in outcome.set_aside]
-    for line in lines[:_LONGEST]:
-        note(line)
-    if len(lines) > _LONGEST:
-        note(f"and {len(lines) - _LONGEST:,} more; --json has all")
+    _tell(outcome.set_aside)
     for odd in outcome.screening.odd:
         note(f"warning: {odd}")
     files = [
@@ -122,6 +121,14 @@ def show(outcome: Streamed, path: Path, *, as_json: bool) -> None:
     clients = 0 if provenance is None else provenance.clients
     say(
         f"{path}: {len(head.classes):,} classes of {clients:,} clients in {len(files):,} files, "
-        f"{len(lines):,} set aside; streamed, {outcome.screening.clients:,} clients compared",
+        f"{len(outcome.set_aside):,} set aside; streamed, {outcome.screening.clients:,} clients "
+        "compared",
         as_json=as_json,
     )
+
+
+def _tell(set_aside: Sequence[Aside]) -> None:
+    for aside in set_aside[:_LONGEST]:
+        note(f"set aside {aside}")
+    if len(set_aside) > _LONGEST:
+        note(f"and {len(set_aside) - _LONGEST:,} more; --json has all")

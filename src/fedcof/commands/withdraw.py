@@ -129,13 +129,14 @@ def gone_from(data: DataSet) -> dict[str, Path]:
     Who has withdrawn from one of its folders has withdrawn from all. The data set is read only if
     there is somebody.
     """
-    folders = {file.path.parent for file in data.files}
-    gone = {name: folder for folder in sorted(folders) for name in withdrawn(folder)}
+    from fedcof.scale.dataset import clients_of
+
+    gone = {name: folder for folder in sorted(data.folders) for name in withdrawn(folder)}
     there = {
         name
-        for fragment in (data.fragments() if gone else ())
-        for part in fragment.read(counts_alone=True, left_out=frozenset()).parts
-        for name in part.client_ids
+        for file in (data.files if gone else ())
+        for piece in file.pieces
+        for name in clients_of(piece)
     }
     return {name: gone[name] for name in sorted(gone) if name in there}
 
@@ -153,7 +154,7 @@ def _changed(folder: Path) -> Iterator[set[str]]:
 
 def _withdraw_from_files(sources: Sequence[Path], client: str) -> None:
     """Delete the files of a client, and take it out of those that it shares with others."""
-    from fedcof.scale.dataset import DAMAGED, is_parquet, paths_of
+    from fedcof.scale.dataset import DAMAGED, folders_of, is_parquet, paths_of
     from fedcof.scale.writing import erase, names_in
     from fedcof.summaries import load
     from fedcof.summaries import withdraw as without
@@ -179,7 +180,7 @@ def _withdraw_from_files(sources: Sequence[Path], client: str) -> None:
                 left[path] = None if alone else without(summary, client)
             except SummaryError as error:
                 raise ValueError(f"{path}: {error}; nothing is changed") from None
-    folders = {path.parent for path in paths}
+    folders = folders_of(sources, paths)
     if client not in known.union(*map(withdrawn, folders)):
         raise ValueError(f"there is no client {client!r} in these files, but {_some(known)}")
     for folder in sorted(folders):
@@ -207,7 +208,13 @@ def _named(path: Path, error: Exception) -> str:
 
 
 def _readmit_to_files(sources: Sequence[Path], client: str) -> None:
-    folders = sorted({path if path.is_dir() else path.parent for path in sources})
+    from fedcof.scale.dataset import folders_of, paths_of
+
+    try:
+        paths = paths_of(sources)
+    except FileNotFoundError:  # all of them are deleted
+        paths = [path for path in sources if not path.is_dir()]
+    folders = sorted(folders_of(sources, paths))
     _check_has_left(client, set().union(*map(withdrawn, folders)), folders[0])
     for folder in folders:
         with _changed(folder) as names:

@@ -557,12 +557,13 @@ class _KeptFragment:
     size: int
     decode: Callable[[Sequence[str]], Sequence[Summary]]
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
-        """Return the summaries; where counts are enough, what is known without decoding."""
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
+        """Yield the summaries; where counts are enough, what is known without decoding."""
         sites = [site for site in self.sites if left_out.isdisjoint(site.client_ids)]
         if counts_alone or not sites:
-            return Read(sites)
-        return Read(self.decode([name for site in sites for name in site.client_ids]))
+            yield Read(sites)
+        else:
+            yield Read(self.decode([name for site in sites for name in site.client_ids]))
 
     def places(self, client_id: str) -> list[str]:
         """Return where a client stands."""

@@ -29,9 +29,9 @@ class Batch:
         """The bytes of their statistics."""
         return sum(numbers_of(part) for part in self.parts) * 4
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
-        """Return those that are not left out; a summary of several clients goes as a whole."""
-        return Read([part for part in self.parts if left_out.isdisjoint(part.client_ids)])
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
+        """Yield those that are not left out; a summary of several clients goes as a whole."""
+        yield Read([part for part in self.parts if left_out.isdisjoint(part.client_ids)])
 
     def places(self, client_id: str) -> list[str]:
         """Return where a client stands among those that were given."""

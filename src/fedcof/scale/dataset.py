@@ -2,8 +2,7 @@
 
 What the files say of themselves is read first, and a file that cannot be read or does not go with
 most of the others is set aside. The rest makes fragments of a bounded size, cut by what the files
-say alone, so that they are the same on every machine. A row group is read as a whole: it must fit
-into memory.
+say alone, so that they are the same on every machine. A large row group is read in parts.
 """
 
 from __future__ import annotations
@@ -13,16 +12,18 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from fedcof.errors import SummaryError, reason_of
 from fedcof.scale.batches import numbers_of
 from fedcof.scale.solving import BATCH_BYTES, Aside, Fragment, Read
 from fedcof.summaries import Summary, from_bytes
-from fedcof.summaries.arrow import COUNTED, Layout, Table, import_arrow
+from fedcof.summaries.arrow import COUNTED, Layout, Table, client_names, import_arrow
 from fedcof.summaries.base import UNCHANGED
 
 SUMMARY, PARQUET = ".summary", ".parquet"
@@ -36,6 +37,13 @@ DAMAGED = (SummaryError, OSError, ValueError, NotImplementedError)
 
 _ROW = 64
 """Bytes that a row takes beside its statistic."""
+
+_PART = 24 << 20
+"""Bytes of a row group that are in memory at once; a little more than those that `collect` writes
+have."""
+
+_BUFFER = 1 << 20
+"""Bytes of a column that are read at once: all of them are not held, however large a row group."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class Piece(Protocol):
     def size(self) -> int:
         """Its bytes in memory."""
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
         """As `Fragment.read`."""
 
 
@@ -87,43 +95,79 @@ class RowGroup:
         """The file, and the row group."""
         return f"{self.path}, row group {self.index}"
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
-        """Read and check all of it; if that fails, client by client."""
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
+        """Read and check it; in parts, where it is large."""
         check_unchanged(self.path, self.stamp)
-        if not counts_alone:
-            try:
-                whole = self._table([*COUNTED, *self.layout.summary_type.axes], left_out)
-                if not whole.broken():
-                    return Read(whole.summaries() if len(whole) else [])
-            except DAMAGED:
-                pass  # what it is, is found below
+        columns = [*COUNTED, *(() if counts_alone else self.layout.summary_type.axes)]
+        done = set(left_out)
         try:
-            counted = self._table(COUNTED, left_out)
-            broken = counted.broken()
+            for table in self._tables(columns):
+                rows = Table(self.layout, table, left_out)
+                done.update(rows.client_ids)
+                read = self._checked(rows, counts_alone=counts_alone)
+                done.update(aside.client_id for aside in read.set_aside)
+                yield read
         except DAMAGED as error:
-            return Read([], [Aside(self.place, reason_of(error))])
+            check_unchanged(self.path, self.stamp)
+            yield Read([], self._unread(reason_of(error), done, counts_alone=counts_alone))
+        check_unchanged(self.path, self.stamp)
+
+    def _checked(self, rows: Table, *, counts_alone: bool) -> Read:
+        """Return the clients whose rows are sound, and what is wrong with the others."""
+        broken = rows.broken()
         aside = [Aside(self.place, str(error), name) for name, error in broken.items()]
-        counted = counted.without(broken)
-        if counts_alone:
-            return Read([counted.rows()] if len(counted) else [], aside)
-        parts: list[Summary] = []
+        rows = rows.without(broken)
+        if counts_alone or not len(rows):
+            return Read([rows.rows()] if len(rows) else [], aside)
         try:
-            gone = left_out | {one.client_id for one in aside}
-            whole = self._table([*COUNTED, *self.layout.summary_type.axes], gone)
-        except DAMAGED as error:  # the bytes of the statistic are damaged
-            aside += [Aside(self.place, reason_of(error), name) for name in counted.client_ids]
-            return Read([], aside)
-        for name, found in whole.each():
+            return Read(rows.summaries(), aside)
+        except SummaryError:  # of whom, is found client by client
+            pass
+        parts: list[Summary] = []
+        for name, found in rows.each():
             if isinstance(found, SummaryError):
                 aside.append(Aside(self.place, str(found), name))
             else:
                 parts.append(found)
         return Read(parts, aside)
 
-    def _table(self, columns: Collection[str], left_out: frozenset[str]) -> Table:
-        fragment = _parquet().make_fragment(str(self.path), _filesystem(), row_groups=[self.index])
-        table = fragment.to_table(columns=list(columns), use_threads=False)
-        return Table(self.layout, table, left_out)
+    def _unread(self, reason: str, done: Collection[str], *, counts_alone: bool) -> list[Aside]:
+        """Set aside who could not be read any more; by name, where names can be read."""
+        if not counts_alone:
+            with suppress(*DAMAGED):
+                names = dict.fromkeys(
+                    name
+                    for table in self._tables(COUNTED)
+                    for name in Table(self.layout, table).client_ids
+                    if name not in done
+                )
+                return [Aside(self.place, reason, name) for name in names]
+        return [Aside(self.place, reason)]
+
+    def _tables(self, columns: Collection[str]) -> Iterator[Any]:
+        """Yield the rows in tables of a bounded size, all of a client in one."""
+        pa = import_arrow()
+        from pyarrow import parquet
+
+        most = max(1, _PART * self.rows // self.size)
+        with parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
+            seen, held = 0, list[Any]()
+            for batch in file.iter_batches(
+                most, row_groups=[self.index], columns=list(columns), use_threads=False
+            ):
+                seen += len(batch)
+                table = pa.concat_tables([*held, pa.Table.from_batches([batch])])
+                last = 0 if seen == self.rows else _rows_of_last_client(table)
+                held = [table.slice(len(table) - last)] if last else []
+                if last < len(table):
+                    yield table.slice(0, len(table) - last)
+
+
+def _rows_of_last_client(table: Any) -> int:
+    """Return how many rows at the end of a table are of one client, of whom more may follow."""
+    names = client_names(table)
+    others = np.flatnonzero(names.to_numpy(zero_copy_only=False) != names[-1].as_py())
+    return len(names) - 1 - int(others[-1]) if len(others) else len(names)
 
 
 @dataclass(frozen=True)
@@ -139,14 +183,17 @@ class SummaryFile:
         """The file."""
         return str(self.path)
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
         """Read and check it."""
         check_unchanged(self.path, self.stamp)
         try:
             summary = from_bytes(self.path.read_bytes())
         except (SummaryError, OSError) as error:
-            return Read([], [Aside(self.place, reason_of(error))])
-        return Read([summary] if left_out.isdisjoint(summary.client_ids) else [])
+            check_unchanged(self.path, self.stamp)
+            yield Read([], [Aside(self.place, reason_of(error))])
+        else:
+            check_unchanged(self.path, self.stamp)
+            yield Read([summary] if left_out.isdisjoint(summary.client_ids) else [])
 
 
 @dataclass(frozen=True)
@@ -160,22 +207,26 @@ class Pieces:
         """The bytes of all."""
         return sum(piece.size for piece in self.pieces)
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
-        """Read one after the other."""
-        read = [p.read(counts_alone=counts_alone, left_out=left_out) for p in self.pieces]
-        return Read(
-            [part for one in read for part in one.parts],
-            [aside for one in read for aside in one.set_aside],
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
+        """Read one after the other: several together, a single one in its parts."""
+        reads = (
+            read
+            for piece in self.pieces
+            for read in piece.read(counts_alone=counts_alone, left_out=left_out)
+        )
+        if len(self.pieces) == 1:
+            yield from reads
+            return
+        together = list(reads)
+        yield Read(
+            [part for one in together for part in one.parts],
+            [aside for one in together for aside in one.set_aside],
         )
 
     def places(self, client_id: str) -> list[str]:
         """Return the row groups and files in which a client stands."""
         return [
-            piece.place
-            for piece in self.pieces
-            for part in piece.read(counts_alone=True, left_out=frozenset()).parts
-            for name in part.client_ids
-            if name == client_id
+            piece.place for piece in self.pieces for name in clients_of(piece) if name == client_id
         ]
 
 
@@ -213,10 +264,13 @@ class DataSet:
     files : list of File
         In the order in which they were named.
     set_aside : list of Aside
+    folders : frozenset of Path
+        As `folders_of` returns them.
     """
 
     files: list[File]
     set_aside: list[Aside] = field(default_factory=list)
+    folders: frozenset[Path] = frozenset()
 
     @property
     def size(self) -> int:
@@ -256,8 +310,8 @@ class DataSet:
         Parameters
         ----------
         sources : iterable of Path
-            Files, or folders with files whose names end in ``.summary`` or ``.parquet``. Names that
-            begin with a dot or an underscore are passed over.
+            Files, or folders with files whose names end in ``.summary`` or ``.parquet``, in folders
+            of theirs, too. Names that begin with a dot or an underscore are passed over.
         kind : type of Summary, optional
             What a method takes; files of another kind are set aside.
         advance : callable, optional
@@ -271,7 +325,9 @@ class DataSet:
         files: list[File] = []
         set_aside: list[Aside] = []
         alike: dict[tuple[int, bytes, bytes], Path] = {}
-        for path in paths_of(sources):
+        named = list(sources)
+        paths = paths_of(named)
+        for path in paths:
             if advance is not None:
                 advance(1)
             try:
@@ -291,7 +347,7 @@ class DataSet:
                 set_aside.append(Aside(str(path), f"the same summary as {first}"))
             else:
                 files.append(file)
-        return cls(files, set_aside)
+        return cls(files, set_aside, folders_of(named, paths))
 
     def without_misfits(self) -> DataSet:
         """Return the data set without files that do not go with most of its rows.
@@ -301,7 +357,17 @@ class DataSet:
         SummaryError
             If no majority of the rows goes together.
         """
-        return DataSet(*_without_misfits(self.files, self.set_aside))
+        return DataSet(*_without_misfits(self.files, self.set_aside), self.folders)
+
+
+def clients_of(piece: Piece) -> list[str]:
+    """Return the clients of a piece, each as often as it stands there."""
+    return [
+        name
+        for read in piece.read(counts_alone=True, left_out=frozenset())
+        for part in read.parts
+        for name in part.client_ids
+    ]
 
 
 def paths_of(sources: Iterable[Path]) -> list[Path]:
@@ -318,7 +384,7 @@ def paths_of(sources: Iterable[Path]) -> list[Path]:
     for source in sources:
         if not source.exists():
             raise FileNotFoundError(f"there is no file or folder {source}")
-        paths = sorted(_files_in(source)) if source.is_dir() else [source]
+        paths = list(_files_in(source)) if source.is_dir() else [source]
         if not paths:
             raise FileNotFoundError(
                 f"no file in the folder {source} ends in {SUMMARY} or {PARQUET}; `fedcof "
@@ -329,10 +395,24 @@ def paths_of(sources: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if path.suffix in (SUMMARY, PARQUET) and not path.name.startswith((".", "_")):
+def _files_in(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Yield the files of summaries in a folder and in its folders, but not in links in a circle."""
+    here = os.path.realpath(folder)
+    for path in () if here in above else sorted(folder.iterdir()):
+        if path.name.startswith((".", "_")):
+            continue
+        nested = list(_files_in(path, (*above, here))) if path.is_dir() else []
+        yield from nested
+        if not nested and path.suffix in (SUMMARY, PARQUET):
             yield path
+
+
+def folders_of(sources: Iterable[Path], paths: Iterable[Path]) -> frozenset[Path]:
+    """Return the folders that are named, those of some files, and those between them."""
+    named = {source for source in sources if source.is_dir()}
+    found = {path.parent for path in paths}
+    between = {up for folder in found for up in folder.parents if not named.isdisjoint(up.parents)}
+    return frozenset(named | found | between)
 
 
 def look_at(path: Path) -> File:
@@ -370,9 +450,12 @@ def _look_at_parquet(path: Path, stamp: Stamp) -> File:
     pa = import_arrow()
     if stamp.size == 0:
         raise SummaryError("corrupt", "the file is empty")
-    fragment = _parquet().make_fragment(str(path), _filesystem())
-    schema, metadata = fragment.physical_schema, fragment.metadata
-    layout = Layout.of_schema(schema)
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+    known = {**(metadata.metadata or {}), **(schema.metadata or {})}  # some write to one alone
+    layout = Layout.of_schema(schema.with_metadata(known))
     labels = schema.field("class").type
     if pa.types.is_dictionary(labels):
         labels = labels.value_type
@@ -473,22 +556,6 @@ def check_unchanged(path: Path, stamp: Stamp) -> None:
         raise SummaryError(
             "changed", f"{path} was changed while it was read: solve again once nobody writes it"
         )
-
-
-@lru_cache(maxsize=1)
-def _parquet() -> Any:
-    import_arrow()
-    from pyarrow import dataset
-
-    return dataset.ParquetFileFormat()
-
-
-@lru_cache(maxsize=1)
-def _filesystem() -> Any:
-    import_arrow()
-    from pyarrow import fs
-
-    return fs.LocalFileSystem()
 
 
 __all__ = ["DataSet", "File", "Pieces", "RowGroup", "Stamp", "SummaryFile", "paths_of"]

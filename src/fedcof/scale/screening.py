@@ -9,13 +9,13 @@ A client outside of the sample whose labels are permuted, or who differs otherwi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedcof.errors import SummaryError
-from fedcof.scale.dataset import DataSet, SummaryFile
+from fedcof.scale.dataset import DataSet, SummaryFile, clients_of
 from fedcof.scale.solving import Aside, Fragment, Read
 from fedcof.screening import LIMITS, OddSite, screen
 from fedcof.summaries import Summary
@@ -100,14 +100,17 @@ def _sample(data: DataSet, seed: int) -> tuple[list[Summary], list[str]]:
     parts: list[Summary] = []
     places: list[str] = []
     for piece in pieces:
-        counted = piece.read(counts_alone=True, left_out=frozenset()).parts
-        names = [name for part in counted for name in part.client_ids]
+        names = clients_of(piece)
         others = frozenset(names) - {names[k] for k in _evenly(len(names), each)}
         if isinstance(piece, SummaryFile):  # whose clients go together
             others = frozenset()
         try:
-            read = piece.read(counts_alone=False, left_out=others).parts
-            apart = [own for part in read for own in part.apart()]
+            apart = [
+                own
+                for read in piece.read(counts_alone=False, left_out=others)
+                for part in read.parts
+                for own in part.apart()
+            ]
         except SummaryError:  # a sum of several clients, which cannot be told apart
             continue
         parts += apart
@@ -162,11 +165,12 @@ class Screened:
         """Return where a client stands in it."""
         return self.fragment.places(client_id)
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
-        """Read it; where a client is too large, once more without it."""
-        read = self.fragment.read(counts_alone=counts_alone, left_out=left_out)
-        if counts_alone or not self.largest:
-            return read
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
+        """Read it, and set aside the clients that are too large."""
+        for read in self.fragment.read(counts_alone=counts_alone, left_out=left_out):
+            yield read if counts_alone or not self.largest else self._without_large(read)
+
+    def _without_large(self, read: Read) -> Read:
         large: dict[str, float] = {}
         for part in read.parts:
             sizes = _sizes(part)
@@ -175,7 +179,6 @@ class Screened:
                     large[part.client_ids[k]] = float(sizes[k])
         if not large:
             return read
-        rest = self.fragment.read(counts_alone=False, left_out=left_out | large.keys())
         aside = [
             Aside(
                 self.fragment.places(name)[0],
@@ -186,7 +189,13 @@ class Screened:
             )
             for name, size in large.items()
         ]
-        return Read(rest.parts, [*rest.set_aside, *aside])
+        rest = [
+            own
+            for part in read.parts
+            for own in ([part] if large.keys().isdisjoint(part.client_ids) else part.apart())
+            if large.keys().isdisjoint(own.client_ids)
+        ]
+        return Read(rest, [*read.set_aside, *aside])
 
 
 def screened(

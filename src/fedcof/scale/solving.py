@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -27,6 +28,9 @@ from fedcof.summaries import Summary
 from fedcof.summaries.base import common_origin
 
 T = TypeVar("T")
+
+_SHOWN = 3
+"""Of what is set aside, so many reasons are told where nothing is left."""
 
 BATCH_BYTES = 64 << 20
 """Bytes of numbers in a fragment, as decoded: many rows, so that products are fast and partial
@@ -58,7 +62,7 @@ class Aside:
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What was read of a fragment.
+    """What was read of a fragment, or of a part of it.
 
     Parameters
     ----------
@@ -79,8 +83,10 @@ class Fragment(Protocol):
     def size(self) -> int:
         """How much of the work it is, in bytes."""
 
-    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Read:
-        """Return its summaries without those of the clients that are left out.
+    def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
+        """Yield its summaries without those of the clients that are left out.
+
+        All at once, or in parts, each small enough for memory and the same whenever it is read.
 
         Parameters
         ----------
@@ -218,14 +224,28 @@ def work(
     method: Method[Any], step: Pass[Any], left_out: frozenset[str], fragment: Fragment
 ) -> Result:
     """Return the partial result of one fragment: the task that an engine computes."""
-    read = fragment.read(counts_alone=step.counts_alone, left_out=left_out)
-    if not read.parts:
-        return Result(None, None, (), read.set_aside, fragment.size)
-    # One thread: how many there are must not show in the last bit. An engine has many workers.
-    with threadpool_limits(limits=1, user_api="blas"):
-        value = step.partial(read.parts)
-    names = tuple(chain.from_iterable(part.client_ids for part in read.parts))
-    return Result(value, Tally.of(method, read.parts), names, read.set_aside, fragment.size)
+    set_aside, names = list[Aside](), list[str]()
+
+    def results() -> Iterator[Result]:
+        for read in fragment.read(counts_alone=step.counts_alone, left_out=left_out):
+            set_aside.extend(read.set_aside)
+            if read.parts:
+                names.extend(chain.from_iterable(part.client_ids for part in read.parts))
+                yield Result(step.partial(read.parts), Tally.of(method, read.parts), (), (), 0)
+
+    with one_thread():
+        total = added(results(), partial(_both, step))
+    found = (tuple(names), tuple(set_aside), fragment.size)
+    return Result(None, None, *found) if total is None else Result(total.value, total.tally, *found)
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Let BLAS compute with one thread, so that how many there are does not show in the last bit.
+
+    An engine has many workers, on machines that may differ.
+    """
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits
 
 
 def added(results: Iterable[T], add: Callable[[T, T], T]) -> T | None:
@@ -395,10 +415,17 @@ class _Run:
                     yield replace(result, client_ids=(), set_aside=())
 
         task = partial(work, self.method, step, left_out)
-        total = added(kept(self.engine(task, self.fragments)), partial(_both, step))
+        with one_thread():
+            total = added(kept(self.engine(task, self.fragments)), partial(_both, step))
         if total is None:
-            raise SummaryError("empty", "there is no summary to solve from: no client is left")
+            raise SummaryError("empty", f"no head is made: no client is left{_why(set_aside)}")
         return total
+
+
+def _why(set_aside: Sequence[Aside]) -> str:
+    shown = "; ".join(map(str, set_aside[:_SHOWN]))
+    more = len(set_aside) - _SHOWN
+    return (f". {shown}" if shown else "") + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _clients_of(set_aside: Iterable[Aside]) -> set[str]:

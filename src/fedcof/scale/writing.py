@@ -11,9 +11,9 @@ from typing import Any
 
 from fedcof.codings import Float32
 from fedcof.errors import SummaryError
-from fedcof.files import in_place_of
+from fedcof.files import in_place_of, locked
 from fedcof.scale.batches import numbers_of
-from fedcof.scale.dataset import PARQUET, DataSet, look_at, paths_of
+from fedcof.scale.dataset import PARQUET, DataSet, clients_of, look_at, paths_of
 from fedcof.summaries import Summary
 from fedcof.summaries.arrow import import_arrow, to_arrow
 
@@ -92,10 +92,11 @@ def append(
             return None
         writer.close()
         writer = None
-        for name in clients_in(_files(folder) - before):  # somebody else was writing meanwhile
-            _check_new(name, added)
         path = folder / f"part-{digest.hexdigest()[:16]}{PARQUET}"
-        temporary.replace(path)
+        with locked(folder):  # of two who add the same client at once, one comes first
+            for name in clients_in(_files(folder) - before):
+                _check_new(name, added)
+            temporary.replace(path)
         return path
     finally:
         with suppress(OSError):  # the disk may be full, which was said
@@ -137,8 +138,7 @@ def clients_in(paths: Iterable[Path]) -> dict[str, str]:
         name: piece.place
         for file in DataSet.open(sorted(paths)).files
         for piece in file.pieces
-        for part in piece.read(counts_alone=True, left_out=frozenset()).parts
-        for name in part.client_ids
+        for name in clients_of(piece)
     }
 
 

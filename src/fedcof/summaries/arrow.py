@@ -11,6 +11,9 @@ an array   of the statistic, in the bytes of its coding. One with a row a class 
            value in every row; one a client has in the client's first row alone
 =========  ==========================================================================
 
+Tables that other programs write may have texts, bytes and whole numbers of any type that Arrow has
+for them, dictionaries among them, and an array with a row a class in float32 as lists of numbers.
+
 What all rows have in common is in the schema's metadata, as JSON under ``fedcof``: the kind and the
 schema of the summaries, the coding, the origin, and the lengths of the axes. Every row is coded for
 itself: the centre that some codings send beside the rows of a client is not kept.
@@ -134,7 +137,8 @@ class Layout:
             raise SummaryError(
                 "schema",
                 "it is no table of summaries: its schema has no metadata of fedcof, or not all "
-                "of it; `fedcof collect` and `fedcof summarize --append` write such tables",
+                "of it. `fedcof collect` and `fedcof summarize --append` write such tables; a "
+                "program that writes one anew must keep what the old one has under 'fedcof'",
             ) from None
         if version != SCHEMA:
             raise SummaryError("schema", f"its summaries have schema {version}, read is {SCHEMA}")
@@ -293,26 +297,23 @@ class Table:
     ) -> None:
         self.layout = layout
         table = table.combine_chunks()
-        names = _column(table, "client", nulls=True)
         import pyarrow as pa
 
-        if pa.types.is_dictionary(names.type):
-            names = names.cast(names.type.value_type)
-        if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
-            raise SummaryError("schema", f"the column 'client' is {names.type}, expected texts")
-        coded = names.fill_null("").dictionary_encode()
+        coded = client_names(table).dictionary_encode()
         known: list[str] = coded.dictionary.to_pylist()
         index = coded.indices.to_numpy()
-        faults = {known[k]: error for k, error in _faults(table, known, index).items()}
+        starts = _starts(index)
+        faults = {
+            known[k]: error for k, error in _faults(layout, table, known, index, starts).items()
+        }
         self._faults = {name: faults[name] for name in sorted(faults.keys() - left_out)}
         away = left_out | faults.keys()
         gone = [place for place, name in enumerate(known) if name in away] if away else []
         if gone:
             kept = ~np.isin(index, gone)
             table, index = table.filter(pa.array(kept)), index[kept]
-            table = table.combine_chunks()
+            table, starts = table.combine_chunks(), _starts(index)
         self._table = table
-        starts = _starts(index)
         self.client_ids = tuple(map(known.__getitem__, index[starts].tolist()))
         self._starts = np.append(starts, len(index))
         self.rows_per_client = np.diff(self._starts)
@@ -339,7 +340,8 @@ class Table:
             found[name] = SummaryError(
                 "shape",
                 f"has {int(sums[place]):,} samples in its {self.rows_per_client[place]} rows, but "
-                f"n says {int(n[starts[place]]):,}; are all of its rows there?",
+                f"n says {int(n[starts[place]]):,}; are all of its rows there? They stand one "
+                "after the other, in one row group",
                 client_id=name,
             )
         try:
@@ -412,76 +414,171 @@ class Table:
     def _array(self, name: str, rows: Any) -> NDArray[Any]:
         coding = self.layout.codings[name]
         try:
-            if self.layout.summary_type.axes[name][0] == "rows":
-                packed = self._bytes_by_row(name)[rows]
-                shape = self.layout.shape(name, len(packed))
-            else:
+            if self.layout.summary_type.axes[name][0] != "rows":
                 packed = self._bytes_of_client(name, rows)
                 shape = self.layout.shape(name, 0)
+            elif (column := _values(_column(self._table, name))).type.num_fields:
+                numbers = self._numbers_by_row(name, column)
+                return np.asarray(numbers[rows])
+            else:
+                packed = self._bytes_by_row(name, column)[rows]
+                shape = self.layout.shape(name, len(packed))
             return CODINGS[coding].decode({"": _unpacked(packed, coding, shape)})
         except SummaryError as error:
             raise SummaryError(error.code, f"{name} {error.message}") from None
 
-    def _bytes_by_row(self, name: str) -> NDArray[np.uint8]:
+    def _numbers_by_row(self, name: str, column: Any) -> NDArray[np.floating[Any]]:
+        """Return an array whose rows are lists of numbers."""
+        import pyarrow as pa
+
+        lists = f"is a column of {column.type}"
+        if self.layout.codings[name] != Float32.name:
+            raise SummaryError("schema", f"{lists}, expected bytes of {self.layout.coding}")
+        values = column.flatten()
+        if not pa.types.is_floating(values.type):
+            raise SummaryError("schema", f"{lists}, expected floats")
+        numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        if numbers.dtype == np.float16:
+            numbers = numbers.astype(np.float32)
+        shape = self.layout.shape(name, len(column))
+        if numbers.size != prod(shape):
+            each = prod(shape[1:])
+            raise SummaryError("shape", f"{lists}, expected {each} numbers in each")
+        return numbers.reshape(shape)
+
+    def _bytes_by_row(self, name: str, column: Any) -> NDArray[np.uint8]:
         """Return the bytes of an array, a row a row, without a copy."""
         import pyarrow as pa
 
-        column, width = _column(self._table, name), self.layout.width(name)
-        kind = column.type
-        if pa.types.is_fixed_size_list(kind) and kind.value_type == pa.float32():
-            values = column.flatten().to_numpy()
-            packed: NDArray[np.uint8] = values.view(np.uint8).reshape(len(column), -1)
-        else:
-            if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-                lengths = set(np.unique(pa.compute.binary_length(column).to_numpy()).tolist())
-                if lengths - {width}:
-                    raise SummaryError(
-                        "shape", f"has rows of {sorted(lengths)} bytes, expected {width}"
-                    )
-                column = column.cast(pa.binary(width))
-            elif not pa.types.is_fixed_size_binary(kind):
-                raise SummaryError("schema", f"is a column of {kind}, expected bytes of a coding")
-            size = column.type.byte_width
-            data = column.buffers()[1]
-            flat = np.frombuffer(data, np.uint8, len(column) * size, column.offset * size)
-            packed = flat.reshape(len(column), size)
-        if packed.shape[1] != width:
-            raise SummaryError("shape", f"has rows of {packed.shape[1]} bytes, expected {width}")
-        return packed
+        width = self.layout.width(name)
+        if _is_bytes(column.type):
+            column = column.cast(pa.binary()).cast(pa.binary(width))
+        elif not pa.types.is_fixed_size_binary(column.type):
+            raise SummaryError(
+                "schema", f"is a column of {column.type}, expected bytes of a coding"
+            )
+        size = column.type.byte_width
+        if size != width:
+            raise SummaryError("shape", f"has rows of {size} bytes, expected {width}")
+        data = column.buffers()[1]
+        flat = np.frombuffer(data, np.uint8, len(column) * size, column.offset * size)
+        return flat.reshape(len(column), size)
 
     def _bytes_of_client(self, name: str, rows: slice) -> NDArray[np.uint8]:
         column = _column(self._table, name, nulls=True)
         first = column[rows.start or 0].as_py()
-        if not isinstance(first, bytes):
+        if first is None:
             raise SummaryError("shape", "is not there in the client's first row")
+        if not isinstance(first, bytes):
+            raise SummaryError(
+                "schema", f"is a column of {column.type}, expected bytes of a coding"
+            )
         return np.frombuffer(first, np.uint8)
 
 
 def _starts(index: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Return where another client begins."""
-    return np.flatnonzero(np.diff(index, prepend=-1))
+    return np.concatenate([[0], np.flatnonzero(index[1:] != index[:-1]) + 1])[: len(index)]
+
+
+def client_names(table: pyarrow.Table) -> Any:
+    """Return the column of the clients as texts, empty where it lacks one.
+
+    Raises
+    ------
+    SummaryError
+        If it has none.
+    """
+    names = _values(_column(table, "client", nulls=True))
+    if not _is_text(names.type):
+        raise SummaryError("schema", f"the column 'client' is {names.type}, expected texts")
+    names = _as_text(names)
+    return names.fill_null("") if names.null_count else names
 
 
 def _faults(
-    table: pyarrow.Table, known: Sequence[str], index: NDArray[np.integer[Any]]
+    layout: Layout,
+    table: pyarrow.Table,
+    known: Sequence[str],
+    index: NDArray[np.integer[Any]],
+    starts: NDArray[np.int64],
 ) -> dict[int, SummaryError]:
     """Return the clients, by their places among those that are known, whose rows are not usable."""
     found: dict[int, SummaryError] = {}
-    for name in COUNTED[1:]:
+
+    def tell(rows: NDArray[np.bool_], code: str, message: str) -> None:
+        for place in np.unique(index[rows]).tolist():
+            found[place] = SummaryError(code, message, client_id=known[place])
+
+    by_row = [name for name, axes in layout.summary_type.axes.items() if axes[0] == "rows"]
+    for name in table.column_names:
         column = table.column(name)
-        if column.null_count:
-            lacking = index[column.is_null().to_numpy()]
-            for place in np.unique(lacking).tolist():
-                found[place] = SummaryError(
-                    "schema", f"a row lacks its {name!r}", client_id=known[place]
-                )
-    for place in np.flatnonzero(np.bincount(index[_starts(index)]) > 1).tolist():
+        if column.null_count and name in (*COUNTED[1:], *by_row):
+            tell(column.is_null().to_numpy(), "schema", f"a row lacks its {name!r}")
+        if name in by_row and (lengths := _lengths(column)) is not None:
+            kind, expected = _length_of(layout, name, column.type)
+            wrong = (lengths != expected) & column.is_valid().to_numpy()
+            odd = sorted(set(lengths[wrong].tolist()))[:3]
+            told = f"{name} has {', '.join(map(str, odd))} {kind} in a row, expected {expected}"
+            tell(wrong, "shape", told)
+        elif name in ("count", "n") and str(column.type) in ("float", "double"):
+            numbers = column.to_numpy()
+            broken = ~(numbers == np.floor(numbers)) & column.is_valid().to_numpy()
+            tell(broken | np.isinf(numbers), "counts", f"its {name!r} is no whole number in a row")
+    for place in np.flatnonzero(np.bincount(index[starts]) > 1).tolist():
         found[place] = SummaryError(
             "duplicate-client", "its rows do not stand one after the other", client_id=known[place]
         )
     if "" in known:
         found[known.index("")] = SummaryError("client-ids", "a row whose client has no name")
     return found
+
+
+def _length_of(layout: Layout, name: str, kind: Any) -> tuple[str, int]:
+    """Return in what the lengths of a column's rows are counted, and what they should be."""
+    if kind.num_fields:
+        return "numbers", prod(layout.shape(name, 1)[1:])
+    return "bytes", layout.width(name)
+
+
+def _lengths(column: Any) -> NDArray[np.int64] | None:
+    """Return the lengths of rows of bytes or lists; None where all rows have one length."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = column.type
+    if _is_bytes(kind):
+        lengths = compute.binary_length(column.cast(pa.large_binary()))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lengths = compute.list_value_length(column)
+    else:
+        return None
+    return np.asarray(lengths.fill_null(0).to_numpy()).astype(np.int64)
+
+
+def _is_bytes(kind: Any) -> bool:
+    """Return whether a type of Arrow is one of bytes, of any length."""
+    return str(kind) in ("binary", "large_binary", "binary_view")
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def _as_text(column: Any) -> Any:
+    """Return texts in a type for which Arrow has all functions."""
+    import pyarrow as pa
+
+    return column.cast(pa.large_string()) if str(column.type) == "string_view" else column
+
+
+def _values(column: Any) -> Any:
+    """Return the values of a column in place of the places in a dictionary."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
 
 
 def _unpacked(packed: NDArray[np.uint8], coding: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -510,28 +607,25 @@ def _column(table: pyarrow.Table, name: str, *, nulls: bool = False) -> Any:
 
 
 def _integers(table: pyarrow.Table, name: str) -> NDArray[np.int64]:
-    column = _column(table, name)
+    column = _values(_column(table, name))
     import pyarrow as pa
 
-    if not pa.types.is_integer(column.type):
+    if not (pa.types.is_integer(column.type) or str(column.type) in ("float", "double")):
         raise SummaryError("schema", f"the column {name!r} is {column.type}, expected int64")
-    if column.type == pa.uint64():
-        column = column.cast(pa.int64())  # refuses what is too large
-    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+    column = column.cast(pa.int64())  # refuses what is too large
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _labels(table: pyarrow.Table) -> NDArray[Any]:
     """Return the classes, numbers or texts."""
-    column = _column(table, "class")
+    column = _values(_column(table, "class"))
     import pyarrow as pa
 
     if pa.types.is_integer(column.type):
         return _integers(table, "class")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not _is_text(column.type):
         raise SummaryError("schema", f"the column 'class' is {column.type}, not int64 or texts")
-    coded = column.dictionary_encode()
+    coded = _as_text(column).dictionary_encode()
     if not len(coded.dictionary):
         return np.zeros(0, dtype="U1")
     return np.asarray(as_labels(coded.dictionary.to_pylist())[coded.indices.to_numpy()])
