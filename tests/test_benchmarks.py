@@ -74,6 +74,18 @@ def test_the_benchmark_of_secure_aggregation_sums_what_the_clients_send():
     assert found["8 clients: relative error of a sum"]["passed"]
 
 
+def test_the_benchmark_of_a_million_clients_solves_those_that_it_has_written(tmp_path):
+    pytest.importorskip("pyarrow")
+    few = ["--clients", "300", "--means", "3", "--classes", "9", "--dim", "12"]
+    points = tmp_path / "points.json"
+    for coding in ("int8", "float32"):
+        found = results("million.py", tmp_path, *few, "--coding", coding, "--add", points)
+        assert found["solving, processor"]["value"] > 0
+        assert found["peak resident"]["passed"]
+    assert [point["coding"] for point in json.loads(points.read_text())] == ["int8", "float32"]
+    assert list(tmp_path.iterdir()) == [points]  # the data set is deleted
+
+
 def test_a_benchmark_prints_a_table():
     table = run("client_summarize.py", *ONCE, "--samples", "300", "--classes", "3", "--dim", "8")
     assert "summarize / floor" in table

@@ -40,6 +40,16 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_regression_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(path, *arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.open", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_atomically(tmp_path / "head.safetensors", b"x")
+    assert caught.value.filename == str(tmp_path / "head.safetensors")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
 def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path, umask, mode):

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all; those of the user's cache are checked when read."""
 
+import errno
 import hashlib
 import os
 import secrets
@@ -15,6 +16,9 @@ from urllib.parse import quote
 import platformdirs
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
+
+_FULL = {errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])}
+"""What the system says where no more can be written; Windows knows no quota."""
 
 _LONGEST_STEM = 100
 """Characters of a file's name before its suffix; encrypted file systems take 143 in all."""
@@ -99,10 +103,22 @@ def in_place_of(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        yield temporary
-        temporary.replace(path)
+        with naming_file(path):
+            yield temporary
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Name the file that is written where the disk is full: the error of the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
 
 

@@ -190,6 +190,28 @@ def test_a_client_is_taken_out_of_parquet_files_and_the_head_is_that_of_the_othe
     assert solved(tmp_path / "stream").to_bytes() == solved(tmp_path / "noted").to_bytes()
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_regression_a_table_of_another_program_is_whole_without_a_client(
+    kind, tmp_path, monkeypatch
+):
+    # Metadata that stood beside the schema of Arrow was lost, and with it all other clients.
+    monkeypatch.setattr("fedcof.scale.dataset._PART", 500)
+    table = to_arrow(summaries("abcdef"))
+    names = table["client"]
+    names = names.dictionary_encode() if kind == "dictionary" else names.cast(kind)
+    other = table.set_column(0, "client", names).replace_schema_metadata(None)
+    with pq.ParquetWriter(tmp_path / "x.parquet", other.schema) as writer:
+        writer.write_table(other)
+        writer.add_key_value_metadata(table.schema.metadata)
+    assert run("withdraw", "c", tmp_path).exit_code == 0
+    done = run("solve", tmp_path, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    others = FedCOF().solve([p for p in summaries("abcdef") if p.client_ids != ("c",)])
+    np.testing.assert_allclose(solved(tmp_path).weight, others.weight, atol=1e-6)
+
+
 def test_a_broken_client_is_erased_as_well(tmp_path):
     table = to_arrow(summaries("abc"))
     pq.write_table(table.slice(1), tmp_path / "x.parquet")  # a row of a is lost
@@ -317,8 +339,9 @@ def test_a_disk_that_is_full_adds_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("fedcof.scale.writing.secrets.token_hex", lambda length: "full")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / ".part-full").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OSError, match="No space left on device") as caught:
         append(tmp_path / "data", summaries("abc"))
+    assert caught.value.filename == str(tmp_path / "data")  # which pyarrow did not say
     assert list((tmp_path / "data").iterdir()) == []
 
 

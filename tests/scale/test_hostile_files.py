@@ -137,6 +137,20 @@ def test_regression_one_bad_row_costs_its_client_alone(name, values, kind, reaso
     assert name != "means" or list(told) == ["c"]
 
 
+@pytest.mark.parametrize("kind", ["client", "means"])
+def test_regression_one_bad_row_of_polars_costs_its_client_alone(kind, tmp_path):
+    # Arrow cannot filter its texts and bytes, so the row group was set aside.
+    table = with_nan(TABLE, "c")
+    values = pa.array(table[kind].to_pylist())
+    view = pa.string_view() if kind == "client" else pa.binary_view()
+    counts = pa.array([*[None], *TABLE["count"].to_pylist()[1:]], pa.int64())
+    table = column(column(table, kind, values.cast(view)), "count", counts)
+    pq.write_table(table, tmp_path / "x.parquet")
+    head, aside = solved(tmp_path)
+    assert head.provenance.clients == 4
+    assert sorted(text.split("client ")[1][:3] for text in aside) == ["'a'", "'c'"]
+
+
 def test_rows_of_a_client_in_two_row_groups_and_in_two_files_are_named_with_both(tmp_path):
     write(tmp_path / "good.parquet", sent(clients="uvwxyz", seed=1))
     pq.write_table(TABLE, tmp_path / "x.parquet", row_group_size=4)  # of three rows a client

@@ -23,7 +23,14 @@ from fedcof.errors import SummaryError, reason_of
 from fedcof.scale.batches import numbers_of
 from fedcof.scale.solving import BATCH_BYTES, Aside, Fragment, Read
 from fedcof.summaries import Summary, from_bytes
-from fedcof.summaries.arrow import COUNTED, Layout, Table, client_names, import_arrow
+from fedcof.summaries.arrow import (
+    COUNTED,
+    Layout,
+    Table,
+    client_names,
+    import_arrow,
+    without_views,
+)
 from fedcof.summaries.base import UNCHANGED
 
 SUMMARY, PARQUET = ".summary", ".parquet"
@@ -101,7 +108,7 @@ class RowGroup:
         columns = [*COUNTED, *(() if counts_alone else self.layout.summary_type.axes)]
         done = set(left_out)
         try:
-            for table in self._tables(columns):
+            for table in self.tables(columns):
                 rows = Table(self.layout, table, left_out)
                 done.update(rows.client_ids)
                 read = self._checked(rows, counts_alone=counts_alone)
@@ -137,26 +144,34 @@ class RowGroup:
             with suppress(*DAMAGED):
                 names = dict.fromkeys(
                     name
-                    for table in self._tables(COUNTED)
+                    for table in self.tables(COUNTED)
                     for name in Table(self.layout, table).client_ids
                     if name not in done
                 )
                 return [Aside(self.place, reason, name) for name in names]
         return [Aside(self.place, reason)]
 
-    def _tables(self, columns: Collection[str]) -> Iterator[Any]:
-        """Yield the rows in tables of a bounded size, all of a client in one."""
+    def tables(self, columns: Collection[str] | None = None) -> Iterator[Any]:
+        """Yield the rows in tables of a bounded size, all of a client in one.
+
+        Parameters
+        ----------
+        columns : collection of str, optional
+            The client's among them; all by default.
+        """
         pa = import_arrow()
         from pyarrow import parquet
 
         most = max(1, _PART * self.rows // self.size)
         with parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
             seen, held = 0, list[Any]()
+            wanted = None if columns is None else list(columns)
             for batch in file.iter_batches(
-                most, row_groups=[self.index], columns=list(columns), use_threads=False
+                most, row_groups=[self.index], columns=wanted, use_threads=False
             ):
                 seen += len(batch)
-                table = pa.concat_tables([*held, pa.Table.from_batches([batch])])
+                table = without_views(pa.Table.from_batches([batch]))
+                table = pa.concat_tables([*held, table])
                 last = 0 if seen == self.rows else _rows_of_last_client(table)
                 held = [table.slice(len(table) - last)] if last else []
                 if last < len(table):
@@ -453,9 +468,8 @@ def _look_at_parquet(path: Path, stamp: Stamp) -> File:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, pre_buffer=False) as file:
-        schema, metadata = file.schema_arrow, file.metadata
-    known = {**(metadata.metadata or {}), **(schema.metadata or {})}  # some write to one alone
-    layout = Layout.of_schema(schema.with_metadata(known))
+        schema, metadata = schema_of(file), file.metadata
+    layout = Layout.of_schema(schema)
     labels = schema.field("class").type
     if pa.types.is_dictionary(labels):
         labels = labels.value_type
@@ -480,6 +494,15 @@ def _look_at_parquet(path: Path, stamp: Stamp) -> File:
         metadata.num_rows,
         tuple(pieces),
     )
+
+
+def schema_of(file: Any) -> Any:
+    """Return the schema of a `pyarrow.parquet.ParquetFile` with all metadata of the file.
+
+    Some programs write it beside the schema of Arrow, and not into it.
+    """
+    schema = file.schema_arrow
+    return schema.with_metadata({**(file.metadata.metadata or {}), **(schema.metadata or {})})
 
 
 def _numbers(layout: Layout, name: str) -> int:

@@ -11,11 +11,19 @@ from typing import Any
 
 from fedcof.codings import Float32
 from fedcof.errors import SummaryError
-from fedcof.files import in_place_of, locked
+from fedcof.files import in_place_of, locked, naming_file
 from fedcof.scale.batches import numbers_of
-from fedcof.scale.dataset import PARQUET, DataSet, clients_of, look_at, paths_of
+from fedcof.scale.dataset import (
+    PARQUET,
+    DataSet,
+    RowGroup,
+    clients_of,
+    look_at,
+    paths_of,
+    schema_of,
+)
 from fedcof.summaries import Summary
-from fedcof.summaries.arrow import import_arrow, to_arrow
+from fedcof.summaries.arrow import KEY, client_names, import_arrow, to_arrow, without_views
 
 ROW_GROUP_BYTES = 16 << 20
 """Bytes of numbers in a row group, as decoded; see `fedcof.scale.solving.BATCH_BYTES`."""
@@ -77,7 +85,9 @@ def append(
                 added[name] = "what is added"
                 digest.update(name.encode(errors="surrogatepass") + b"\0")
             if writer is None:
-                writer = parquet.ParquetWriter(temporary, table.schema, **options_of(table.schema))
+                with naming_file(folder):
+                    options = options_of(table.schema)
+                    writer = parquet.ParquetWriter(temporary, table.schema, **options)
             elif not table.schema.equals(writer.schema, check_metadata=True):
                 raise SummaryError(
                     "schema",
@@ -85,17 +95,20 @@ def append(
                     "apart",
                     client_id=names[0],
                 )
-            writer.write_table(table, row_group_size=len(table))
+            with naming_file(folder):
+                writer.write_table(table, row_group_size=len(table))
             if advance is not None:
                 advance(len(names))
         if writer is None:
             return None
-        writer.close()
+        with naming_file(folder):
+            writer.close()
         writer = None
         path = folder / f"part-{digest.hexdigest()[:16]}{PARQUET}"
         with locked(folder):  # of two who add the same client at once, one comes first
-            for name in clients_in(_files(folder) - before):
-                _check_new(name, added)
+            others = clients_in(_files(folder) - before)
+            for name in added:
+                _check_new(name, others)
             temporary.replace(path)
         return path
     finally:
@@ -145,7 +158,7 @@ def clients_in(paths: Iterable[Path]) -> dict[str, str]:
 def erase(path: Path, client_id: str) -> int:
     """Take the rows of a client out of a Parquet file, which is there whole before and after.
 
-    The other rows stay as they are, in their row groups.
+    The other rows stay as they are and in their order; a large row group becomes several.
 
     Returns
     -------
@@ -157,24 +170,25 @@ def erase(path: Path, client_id: str) -> int:
     SummaryError, OSError, ValueError
         If the file cannot be read.
     """
-    pa = import_arrow()
+    import_arrow()
     from pyarrow import compute, parquet
 
     left: set[str] = set()
+    with parquet.ParquetFile(path) as file:
+        schema = schema_of(file)
+    plain = without_views(schema.remove_metadata().empty_table()).schema
+    schema = plain.with_metadata({KEY: schema.metadata[KEY]})
     with (
-        parquet.ParquetFile(path) as file,
         in_place_of(path) as temporary,
-        parquet.ParquetWriter(
-            temporary, file.schema_arrow, **options_of(file.schema_arrow)
-        ) as writer,
+        parquet.ParquetWriter(temporary, schema, **options_of(schema)) as writer,
     ):
-        for index in range(file.num_row_groups):
-            table = file.read_row_group(index, use_threads=False)
-            names = table.column("client").cast(pa.string())
-            others = table.filter(compute.fill_null(compute.not_equal(names, client_id), True))
-            left.update(filter(None, others.column("client").unique().to_pylist()))
-            if len(others):
-                writer.write_table(others, row_group_size=len(others))
+        for piece in look_at(path).pieces:
+            assert isinstance(piece, RowGroup)
+            for table in piece.tables():
+                others = table.filter(compute.not_equal(client_names(table), client_id))
+                left.update(filter(None, client_names(others).unique().to_pylist()))
+                if len(others):
+                    writer.write_table(others, row_group_size=len(others))
     if not left:
         path.unlink()
     return len(left)
@@ -188,16 +202,14 @@ def names_in(path: Path) -> set[str]:
     SummaryError, OSError, ValueError
         If the file cannot be read, or is no table of summaries.
     """
-    import_arrow()
-    from pyarrow import parquet
-
-    look_at(path)
-    names: set[str] = set()
-    with parquet.ParquetFile(path) as file:
-        for index in range(file.num_row_groups):
-            table = file.read_row_group(index, columns=["client"], use_threads=False)
-            names.update(filter(None, table.column("client").unique().to_pylist()))
-    return names
+    return {
+        name
+        for piece in look_at(path).pieces
+        if isinstance(piece, RowGroup)
+        for table in piece.tables(["client"])
+        for name in client_names(table).unique().to_pylist()
+        if name
+    }
 
 
 def _batches(summaries: Iterable[Summary]) -> Iterator[list[Summary]]:

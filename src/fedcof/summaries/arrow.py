@@ -296,7 +296,7 @@ class Table:
         self, layout: Layout, table: pyarrow.Table, left_out: frozenset[str] = frozenset()
     ) -> None:
         self.layout = layout
-        table = table.combine_chunks()
+        table = without_views(table).combine_chunks()
         import pyarrow as pa
 
         coded = client_names(table).dictionary_encode()
@@ -492,7 +492,6 @@ def client_names(table: pyarrow.Table) -> Any:
     names = _values(_column(table, "client", nulls=True))
     if not _is_text(names.type):
         raise SummaryError("schema", f"the column 'client' is {names.type}, expected texts")
-    names = _as_text(names)
     return names.fill_null("") if names.null_count else names
 
 
@@ -558,18 +557,23 @@ def _lengths(column: Any) -> NDArray[np.int64] | None:
 
 def _is_bytes(kind: Any) -> bool:
     """Return whether a type of Arrow is one of bytes, of any length."""
-    return str(kind) in ("binary", "large_binary", "binary_view")
+    return str(kind) in ("binary", "large_binary")
 
 
 def _is_text(kind: Any) -> bool:
-    return str(kind) in ("string", "large_string", "string_view")
+    return str(kind) in ("string", "large_string")
 
 
-def _as_text(column: Any) -> Any:
-    """Return texts in a type for which Arrow has all functions."""
+def without_views(table: pyarrow.Table) -> pyarrow.Table:
+    """Return a table whose texts and bytes are of types that Arrow can filter."""
     import pyarrow as pa
 
-    return column.cast(pa.large_string()) if str(column.type) == "string_view" else column
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    for place, field in enumerate(table.schema):
+        if str(field.type) in plain:
+            column = table.column(place).cast(plain[str(field.type)])
+            table = table.set_column(place, field.name, column)
+    return table
 
 
 def _values(column: Any) -> Any:
@@ -625,7 +629,7 @@ def _labels(table: pyarrow.Table) -> NDArray[Any]:
         return _integers(table, "class")
     if not _is_text(column.type):
         raise SummaryError("schema", f"the column 'class' is {column.type}, not int64 or texts")
-    coded = _as_text(column).dictionary_encode()
+    coded = column.dictionary_encode()
     if not len(coded.dictionary):
         return np.zeros(0, dtype="U1")
     return np.asarray(as_labels(coded.dictionary.to_pylist())[coded.indices.to_numpy()])
