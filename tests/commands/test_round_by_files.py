@@ -170,7 +170,9 @@ def test_the_part_that_is_not_asked_for_is_told_and_is_not_left_out(
 
 
 def test_a_client_of_whom_nothing_is_left_is_told_by_the_exit_status(sites, tmp_path, monkeypatch):
-    monkeypatch.setattr("fedcof.client.Sender.send", lambda *given, **named: None)
+    monkeypatch.setattr(
+        "fedcof.client.Sender.send_each", lambda self, few, **named: [None] * len(few)
+    )
     result = run("summarize", tmp_path / "north.npz", "--out", tmp_path)
     assert result.exit_code == EXIT_LEFT_OUT
     assert "nothing is left to send" in result.output

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,11 +28,11 @@ from fedcof.commands.options import (
     with_settings,
 )
 from fedcof.commands.shared import EXIT_LEFT_OUT, errors_for_people, note, say
-from fedcof.errors import SummaryError
 
 if TYPE_CHECKING:
-    from fedcof.client import Sender, Sent
-    from fedcof.federation.sources import Extracted
+    from fedcof.client import Held, Sender, Sent
+    from fedcof.data.reading import OwnData
+    from fedcof.data.reading.own_data import Data
     from fedcof.privacy import Policy
 
 SUFFIX = ".summary"
@@ -92,17 +93,18 @@ def summarize(
     site: Given,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
+    import numpy as np
+
     from fedcof.backbones import transform_for, with_weights
-    from fedcof.client import Sender, parse_steps
+    from fedcof.client import Sender, a_few_at_a_time, parse_steps
     from fedcof.codings import AUTO, Float32
     from fedcof.data import Reading, read
-    from fedcof.federation.sources import extract
     from fedcof.files import file_names, write_new
     from fedcof.privacy.policy import stated_policy
-    from fedcof.progress import progress_bar
     from fedcof.scale.writing import append as add_to
-    from fedcof.summaries import Summary, from_bytes
+    from fedcof.summaries import Summary
     from fedcof.summaries.arrow import import_arrow
+    from fedcof.summaries.together import from_bytes_together
 
     with errors_for_people():
         allowed = stated_policy(policy, site)
@@ -120,76 +122,67 @@ def summarize(
             import_arrow()  # before anything is computed
         elif not dry_run:
             out.mkdir(parents=True, exist_ok=True)
-        added: list[Summary] = []
         clients = own.by_client(client_id)
         names = file_names(clients, SUFFIX)
-        left_out = own.left_out.count
-        for name, (data, labels) in clients.items():
-            with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
-                found = extract(data, labels, backbone, strict=strict, advance=advance)
-            left_out += len(labels) - len(found.labels)
-            sent = _what_leaves(
-                allowed,
-                sender,
-                name,
-                found._replace(origin={**own.origin, **found.origin}),
-                backbone=made_by,
-                dry_run=dry_run,
-            )
-            if sent is None:
-                left_out += len(found.labels)
-                continue
+        summarized, added, added_clients = 0, list[Summary](), 0
+        for few in a_few_at_a_time(_held(own, clients, backbone, strict=strict)):
+            leaving = list(_leaving(allowed, sender, few, backbone=made_by, dry_run=dry_run))
+            summarized += sum(np.size(held.labels) for held, _ in leaving)
             if dry_run:
                 continue
-            path = out / names[name]
-            if append is None:
-                write_new(path, sent.data, replace=force)
-            else:
-                added.append(from_bytes(sent.data))
-            samples = len(found.labels) - sent.withheld.samples
-            say(
-                f"{path if append is None else name}: {samples:,} samples, "
-                f"{sent.formula_bytes:,} bytes by formula, {sent.wire_bytes:,} on the wire"
-            )
+            for held, sent in leaving:
+                path = out / names[held.client_id]
+                if append is None:
+                    write_new(path, sent.data, replace=force)
+                say(
+                    f"{path if append is None else held.client_id}: "
+                    f"{np.size(held.labels) - sent.withheld.samples:,} samples, "
+                    f"{sent.formula_bytes:,} bytes by formula, {sent.wire_bytes:,} on the wire"
+                )
+            if append is not None and leaving:
+                added += from_bytes_together([sent.data for _, sent in leaving])
+                added_clients += len(leaving)
         if append is not None and not dry_run:
             coding = Float32.name if sender.coding == AUTO else sender.coding
-            say(f"{add_to(append, added, coding=coding) or append}: {len(added):,} clients added")
-        if left_out:
+            say(
+                f"{add_to(append, added, coding=coding) or append}: {added_clients:,} clients added"
+            )
+        if own.left_out.count or summarized < len(own):
             raise typer.Exit(EXIT_LEFT_OUT)
 
 
-def _what_leaves(
-    allowed: Policy,
-    sender: Sender,
-    client_id: str,
-    found: Extracted,
-    *,
-    backbone: str,
-    dry_run: bool,
-) -> Sent | None:
-    """Return what a client sends, and say it; None where nothing is left.
+def _leaving(
+    allowed: Policy, sender: Sender, clients: Sequence[Held], *, backbone: str, dry_run: bool
+) -> Iterator[tuple[Held, Sent]]:
+    """Say what leaves clients, and yield it; unless it is only tried, what they lose is noted."""
+    from fedcof.privacy.policy import local_guarantee
 
-    Unless it is only tried, what the client loses by it is written down.
-    """
-    from fedcof.privacy.policy import WITHHELD, local_guarantee
+    guarantee, steps = local_guarantee(sender), allowed.guarded(sender).steps_in_words
+    release = f"summary for {sender.method.name}"
+    for held, sent in zip(
+        clients, allowed.send_each(sender, clients, backbone=backbone), strict=True
+    ):
+        if sent is None:
+            say(f"{held.client_id}: nothing is left to send, so there is no file")
+            continue
+        say(f"{held.client_id}: {sent}; steps: {steps}")
+        if not dry_run:
+            allowed.spend(held.client_id, guarantee, release=release)
+        yield held, sent
 
-    try:
-        sent = allowed.send(
-            sender,
-            found.features,
-            found.labels,
-            backbone=backbone,
-            client_id=client_id,
-            origin=found.origin,
-        )
-    except SummaryError as error:
-        if error.code != WITHHELD:
-            raise
-        say(f"{client_id}: nothing is left to send, so there is no file")
-        return None
-    say(f"{client_id}: {sent}; steps: {allowed.guarded(sender).steps_in_words}")
-    if not dry_run:
-        allowed.spend(
-            client_id, local_guarantee(sender), release=f"summary for {sender.method.name}"
-        )
-    return sent
+
+def _held(
+    own: OwnData, clients: Mapping[str, tuple[Data, Any]], backbone: str, *, strict: bool
+) -> Iterator[Held]:
+    """Yield what each client holds, with a progress bar where the features have to be made."""
+    from fedcof.client import Held
+    from fedcof.federation.sources import extract
+    from fedcof.progress import progress_bar
+
+    for name, (data, labels) in clients.items():
+        if own.are_features:
+            found = extract(data, labels, backbone)
+        else:
+            with progress_bar(f"Features of {name}", len(labels), unit="samples") as advance:
+                found = extract(data, labels, backbone, strict=strict, advance=advance)
+        yield Held(found.features, found.labels, name, {**own.origin, **found.origin})

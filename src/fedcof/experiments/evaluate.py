@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.client import Held, Sender
+from fedcof.client import Held, Sender, a_few_at_a_time
 from fedcof.data import Partition
 from fedcof.heads import Head
 from fedcof.privacy.differential import CentralPrivacy, noised
@@ -123,18 +123,18 @@ def collect(
         How every client makes what it sends.
     dealt : Dealt
     advance : callable
-        Called with 1 after every client.
+        Called with the number of clients after every few.
     """
-    summaries, sizes, seconds = [], [], []
-    for client_id, features, labels in dealt:
+    summaries, sizes, seconds, clients = [], [], 0.0, 0
+    for few in a_few_at_a_time(Held(x, y, name, dealt.origin) for name, x, y in dealt):
         start = time.process_time()
-        sent = sender.send(features, labels, client_id=client_id, origin=dealt.origin)
-        seconds.append(time.process_time() - start)
-        if sent is not None:
-            summaries.append(from_bytes(sent.data))
-            sizes.append((sent.formula_bytes, sent.wire_bytes))
-        advance(1)
-    return Collected(summaries, sizes, sum(seconds) / max(1, len(seconds)))
+        arrived = [sent for sent in sender.send_each(few) if sent is not None]
+        seconds += time.process_time() - start
+        summaries += [from_bytes(sent.data) for sent in arrived]
+        sizes += [(sent.formula_bytes, sent.wire_bytes) for sent in arrived]
+        clients += len(few)
+        advance(len(few))
+    return Collected(summaries, sizes, seconds / max(1, clients))
 
 
 def evaluate(

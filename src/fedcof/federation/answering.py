@@ -7,20 +7,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from fedcof import __version__
-from fedcof.client import Held, Sent
+from fedcof.client import Held, Sent, a_few_at_a_time
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
 from fedcof.federation.secure.answering import answer as secure_answer
 from fedcof.federation.secure.statistic import SECURE
 from fedcof.federation.skew import version_fault
 from fedcof.federation.sources import Site, extract, known_sizes, load_site
 from fedcof.privacy.policy import local_guarantee, nothing_left
-
-_TOGETHER_BYTES = 2 << 20
-"""Bytes of features whose clients are summarized together: a call costs as much as a few samples,
-and what is made beyond the limit of an answer is made again."""
 
 _log = logging.getLogger(__name__)
 
@@ -117,24 +111,22 @@ def what_leaves(
 ) -> Iterator[tuple[str, Sent | BaseException]]:
     """Yield what each client sends, as far as its site's policy allows it, or why it sends nothing.
 
-    Clients whose features are small are read before one of them is yielded: a few, so that little
-    is done for nothing where the answer is full.
+    A few clients are read before one of them is yielded.
     """
-    few: list[Held] = []
-    size = 0
-    for client_id in wanted:
-        try:
-            held = _held(job, site, client_id)
-        except BaseException as error:
-            yield client_id, error
-            continue
-        few.append(held)
-        size += np.asarray(held.features).nbytes
-        if size >= _TOGETHER_BYTES:
-            yield from _sent(job, site, few)
-            few, size = [], 0
-    if few:
+    unreadable: list[tuple[str, BaseException]] = []
+
+    def readable() -> Iterator[Held]:
+        for client_id in wanted:
+            try:
+                held = _held(job, site, client_id)
+            except BaseException as error:  # whatever a user's data raises
+                unreadable.append((client_id, error))
+            else:
+                yield held
+
+    for few in a_few_at_a_time(readable()):
         yield from _sent(job, site, few)
+    yield from unreadable
 
 
 def _held(job: Job, site: Site, client_id: str) -> Held:
