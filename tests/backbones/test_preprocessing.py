@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from PIL import Image
 
 from fedcof.backbones import Preprocessing
 
@@ -88,3 +89,17 @@ def test_the_shorter_side_is_resized_and_the_ratio_kept():
 def test_a_cut_larger_than_the_shorter_side_is_refused():
     with pytest.raises(ValueError, match="shorter_side must be at least size, 224 pixels"):
         Preprocessing(shorter_side=223)
+
+
+@pytest.mark.parametrize("shorter_side", [None, 10])
+@pytest.mark.parametrize("shape", [(8, 8), (5, 7), (40, 30), (10, 10)])
+def test_a_picture_of_pillow_is_resized_as_its_pixels_are(shape, shorter_side):
+    image = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+    preprocessing = Preprocessing(size=8, shorter_side=shorter_side)
+    found = preprocessing.resize(Image.fromarray(image))
+    np.testing.assert_array_equal(found, preprocessing.resize(image))
+
+
+def test_a_picture_of_pillow_in_other_colours_is_refused():
+    with pytest.raises(ValueError, match="RGB picture of Pillow, not one of the mode CMYK"):
+        Preprocessing(size=8).resize(Image.new("CMYK", (9, 9)))

@@ -15,6 +15,7 @@ from PIL import Image
 from fedcof.backbones import Preprocessing
 from fedcof.data import decoded, extract_features, read_image
 from fedcof.data.decoded import DecodedImages, Decoder
+from fedcof.data.images import read_picture
 from fedcof.errors import DiskUseWarning, UnreadableImageError
 
 PREPROCESSING = Preprocessing(size=24)
@@ -63,9 +64,9 @@ def count_reads(monkeypatch):
 
     def reading(source):
         read.append(source)
-        return read_image(source)
+        return read_picture(source)
 
-    monkeypatch.setattr(decoded, "read_image", reading)
+    monkeypatch.setattr(decoded, "read_picture", reading)
     return read
 
 

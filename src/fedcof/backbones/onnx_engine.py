@@ -19,7 +19,7 @@ from fedcof.errors import BackboneError
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
 _BATCH_SIZE = {"cpu": 32, "cuda": 256}
-_IN_CACHE = 4
+_IN_CACHE = 2
 
 
 class OnnxEngine:
@@ -110,8 +110,10 @@ class OnnxEngine:
 
     def _preparing(self, *, resize: bool) -> onnxruntime.InferenceSession:
         model = preprocessing_graph(self._preprocessing, opset=17, ir_version=8, resize=resize)
+        # Of a few images without a resize, sharing the work among threads takes longer than it.
+        options = _options(joblib.cpu_count() if resize else 1)
         return onnxruntime.InferenceSession(
-            model.SerializeToString(), _options(), providers=self._session.get_providers()
+            model.SerializeToString(), options, providers=self._session.get_providers()
         )
 
 
@@ -124,9 +126,9 @@ def _pooled(output: Features) -> Features:
     return output.mean(axis=(2, 3)) if output.ndim == 4 else output
 
 
-def _options() -> onnxruntime.SessionOptions:
+def _options(threads: int) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = joblib.cpu_count()
+    options.intra_op_num_threads = threads
     # Threads that wait actively would take the cores from the decoding.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
@@ -135,7 +137,8 @@ def _options() -> onnxruntime.SessionOptions:
 def _session(model: bytes | Path, name: str, device: Device) -> onnxruntime.InferenceSession:
     providers = _providers(device, name)
     try:
-        session = onnxruntime.InferenceSession(model, _options(), providers=providers)
+        options = _options(joblib.cpu_count())
+        session = onnxruntime.InferenceSession(model, options, providers=providers)
     except Exception as error:  # ONNX Runtime has no common class for its errors
         raise BackboneError(f"backbone {name}: ONNX Runtime cannot load it: {error}") from error
     if device == "cuda" and _CUDA not in session.get_providers():

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 ImageArray = NDArray[np.uint8]
+Picture: TypeAlias = ImageArray | Image.Image
+"""RGB levels: an array (height, width, 3), or a picture of Pillow, which is not copied then."""
 
 _RESAMPLING = {
     "nearest": Image.Resampling.NEAREST,
@@ -119,12 +121,12 @@ class Preprocessing:
         """
         return self.shorter_side is None and _SMALL * max(height, width) <= self.size
 
-    def resize(self, image: ImageArray) -> ImageArray:
+    def resize(self, image: Picture) -> ImageArray:
         """Return an image, or its centre, at the network's size.
 
         Parameters
         ----------
-        image : (height, width, 3) uint8 array
+        image : (height, width, 3) uint8 array, or picture of Pillow
             RGB pixels.
 
         Returns
@@ -134,24 +136,25 @@ class Preprocessing:
         Raises
         ------
         ValueError
-            If ``image`` is not an RGB uint8 array.
+            If ``image`` is not RGB of 8 bits.
         """
         check_rgb(image)
-        height, width = image.shape[:2]
+        height, width = own_size = size_of(image)
         if self.shorter_side is None:
             height = width = self.size
         else:  # the longer side is cut off to a whole pixel, as torchvision's Resize does
             shorter = min(height, width)
             height, width = (side * self.shorter_side // shorter for side in (height, width))
-        if image.shape[:2] != (height, width):
+        if own_size != (height, width):
             # Along the rows, then along the columns: in one step, which of the two comes first, and
             # so how pixels are rounded, depends on the version of Pillow.
             filter_ = _RESAMPLING[self.resampling]
-            rows = Image.fromarray(image).resize((width, len(image)), filter_)
-            image = np.asarray(rows.resize((width, height), filter_))
+            whole = Image.fromarray(image) if isinstance(image, np.ndarray) else image
+            rows = whole.resize((width, whole.height), filter_)
+            image = rows.resize((width, height), filter_)
         # Half a pixel goes to the even one, as in torchvision's CenterCrop.
         top, left = (round((side - self.size) / 2) for side in (height, width))
-        return image[top : top + self.size, left : left + self.size]
+        return np.asarray(image)[top : top + self.size, left : left + self.size]
 
     def as_batch(self, images: Sequence[ImageArray]) -> ImageArray:
         """Return images as one array, in which they travel to where the network runs.
@@ -179,7 +182,13 @@ class Preprocessing:
         return np.stack([self.resize(image) for image in images])
 
 
-def check_rgb(image: ImageArray) -> None:
+def size_of(image: Picture) -> tuple[int, int]:
+    """Return the height and the width of an image."""
+    height, width = image.shape[:2] if isinstance(image, np.ndarray) else image.size[::-1]
+    return height, width
+
+
+def check_rgb(image: Picture) -> None:
     """Check that an image is RGB pixels of 8 bits.
 
     Raises
@@ -187,6 +196,10 @@ def check_rgb(image: ImageArray) -> None:
     ValueError
         If not.
     """
+    if isinstance(image, Image.Image):
+        if image.mode != "RGB":
+            raise ValueError(f"expected an RGB picture of Pillow, not one of the mode {image.mode}")
+        return
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise ValueError(
             f"expected an RGB image, a (height, width, 3) uint8 array, not a {image.shape} "

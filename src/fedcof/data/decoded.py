@@ -19,20 +19,21 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.backbones.preprocessing import ImageArray, Preprocessing
+from fedcof.backbones.preprocessing import ImageArray, Preprocessing, size_of
 from fedcof.data.images import (
     ImageSource,
     content_hash,
     image_fault,
     image_name,
     in_memory,
-    read_image,
+    read_picture,
 )
 from fedcof.errors import DiskUseWarning, UnreadableImageError
 from fedcof.files import cache_folder, fetch_mapped, store
@@ -66,7 +67,7 @@ class Pixels:
 
 
 class Decoder:
-    """Decodes shards of images, or takes them from disk.
+    """Decodes shards of images, or takes them from disk; several threads may ask for some.
 
     Parameters
     ----------
@@ -89,6 +90,7 @@ class Decoder:
         self._folder = cache_dir or cache_folder() / "pixels"
         self._keeps = True
         self._untold = total
+        self._keeping = Lock()
         self._pool: Executor = ThreadPoolExecutor(
             joblib.cpu_count(), thread_name_prefix="fedcof-decode"
         )
@@ -120,42 +122,40 @@ class Decoder:
         The hash of its content is that of the bytes that were decoded: a file may have changed
         since it was hashed.
         """
-        read = self._map(self._read, shard)
+        size = self._preprocessing.size
+        # Each row is written as soon as it is read: its pages are touched once.
+        images = np.empty((len(shard), size, size, 3), np.uint8)
+        read = self._map(lambda row: self._read(shard[row], images[row]), range(len(shard)))
         content = _joined([digest for digest, _ in read])
-        found = [image for _, image in read]
-        faults = {row: image for row, image in enumerate(found) if isinstance(image, str)}
-        readable = self._uniform([image for image in found if not isinstance(image, str)])
-        images = readable
-        if faults:
-            images = np.zeros((len(shard), *readable.shape[1:]), np.uint8)
-            images[np.delete(np.arange(len(shard)), list(faults))] = readable
+        faults = {row: found for row, (_, found) in enumerate(read) if isinstance(found, str)}
+        small = {row: found for row, (_, found) in enumerate(read) if isinstance(found, np.ndarray)}
+        shapes = {image.shape for image in small.values()}
+        native = len(shapes) == 1 and len(small) + len(faults) == len(shard)
+        if native:
+            images = np.empty((len(shard), *shapes.pop()), np.uint8)
+        for row, image in small.items():
+            images[row] = image if native else self._preprocessing.resize(image)
+        images[list(faults)] = 0
         pixels = Pixels(images, faults, content)
-        native = images.shape[1:3] != (self._preprocessing.size,) * 2
         if not (native and all(isinstance(source, np.ndarray) for source in shard)):
             self._keep(pixels, self._paths(content)[0 if native else 1])
         return pixels
 
-    def _read(self, source: ImageSource) -> tuple[bytes, ImageArray | str]:
-        """Return the hash of an image, and its pixels or its fault.
+    def _read(self, source: ImageSource, out: ImageArray) -> tuple[bytes, ImageArray | str | None]:
+        """Return the hash of an image, and its pixels if it is small, or its fault.
 
-        The pixels are at their own size if that is small, else at the network's.
+        The pixels of one that is not small are written to ``out``, at the network's size.
         """
         source = in_memory(source)
         digest = content_hash(source)
         try:
-            image = read_image(source)
+            image = read_picture(source)
         except UnreadableImageError as error:
             return digest, str(error)
-        small = self._preprocessing.is_small(*image.shape[:2])
-        return digest, image if small else self._preprocessing.resize(image)
-
-    def _uniform(self, images: list[ImageArray]) -> ImageArray:
-        """Return images that `_read` gave as one array."""
-        if not images:
-            return np.zeros((0, self._preprocessing.size, self._preprocessing.size, 3), np.uint8)
-        if len({image.shape for image in images}) > 1:  # those of the network's size stay as it is
-            images = self._map(self._preprocessing.resize, images)
-        return np.stack(images)
+        if self._preprocessing.is_small(*size_of(image)):
+            return digest, np.asarray(image)
+        out[...] = self._preprocessing.resize(image)
+        return digest, None
 
     def _paths(self, content: str) -> tuple[Path, Path]:
         """Return where the pixels of a shard lie at their own size, and at the network's."""
@@ -165,9 +165,10 @@ class Decoder:
         return self._folder / _NATIVE / content, self._folder / prepared / content
 
     def _keep(self, pixels: Pixels, path: Path) -> None:
-        self._tell(pixels.images.nbytes / len(pixels.images))
-        if self._keeps:
-            self._keeps = store(path, *_packed(pixels))
+        with self._keeping:  # a disk that is full is said once
+            self._tell(pixels.images.nbytes / len(pixels.images))
+            if self._keeps:
+                self._keeps = store(path, *_packed(pixels))
 
     def _tell(self, bytes_per_image: float) -> None:
         """Say once what all images will take on disk; keep none where there is not as much."""
@@ -285,9 +286,9 @@ class DecodedImages:
         for row in rows.tolist():
             number, place = divmod(row, self._shard_size)
             images = self._shards[number]
-            image = read_image(self._sources[row]) if images is None else images[place]
-            at_size = images is not None and image.shape[0] == self._preprocessing.size
-            prepared.append(image if at_size else self._preprocessing.resize(image))
+            image = read_picture(self._sources[row]) if images is None else images[place]
+            at_size = images is not None and size_of(image)[0] == self._preprocessing.size
+            prepared.append(np.asarray(image) if at_size else self._preprocessing.resize(image))
         return np.stack(prepared)
 
 

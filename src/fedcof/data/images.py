@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from fedcof.backbones.preprocessing import Picture
 from fedcof.data.dicom import SUFFIXES, is_dicom, read_dicom
 from fedcof.data.left_out import LeftOut
 from fedcof.data.pillow import ROTATION, read_encoded, read_pillow
@@ -264,6 +265,11 @@ def read_image(source: ImageSource) -> NDArray[np.uint8]:
     ModuleNotFoundError
         If it is DICOM and pydicom is not installed.
     """
+    return np.asarray(read_picture(source))
+
+
+def read_picture(source: ImageSource) -> Picture:
+    """Return what `read_image` returns; what Pillow decoded stays a picture of Pillow."""
     window = None
     if isinstance(source, Windowed):
         source, window = source
@@ -329,7 +335,7 @@ def image_name(source: ImageSource, row: int) -> str:
 def image_fault(source: ImageSource) -> str:
     """Return why an image cannot be read, or an empty text."""
     try:
-        read_image(source)
+        read_picture(source)
     except UnreadableImageError as error:
         return str(error)
     return ""

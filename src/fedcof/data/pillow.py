@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from fedcof.backbones.preprocessing import Picture
 from fedcof.data.pixels import Window, to_rgb
 from fedcof.errors import UnreadableImageError
 
@@ -28,9 +29,7 @@ _GREY_ALPHA = "LA;16B"
 _BITS, _PHOTOMETRIC, _PLANES, _SAMPLE_FORMAT = {258: (1,)}, {262: 1}, {284: 1}, {339: (1,)}
 
 
-def read_encoded(
-    source: str | os.PathLike[str] | bytes, window: Window | None
-) -> NDArray[np.uint8]:
+def read_encoded(source: str | os.PathLike[str] | bytes, window: Window | None) -> Picture:
     """Return a file, or its content, as RGB levels."""
     with _open(source) as picture:
         raw = _raw_mode(picture)
@@ -49,8 +48,8 @@ def read_encoded(
             return to_rgb(_both_bytes(picture, again), window)
 
 
-def read_pillow(picture: Image.Image, window: Window | None) -> NDArray[np.uint8]:
-    """Return a picture of Pillow as RGB levels."""
+def read_pillow(picture: Image.Image, window: Window | None) -> Picture:
+    """Return a picture of Pillow as RGB levels; one that has them is not copied."""
     picture.load()
     inverted = picture.mode.startswith("I;16") and _tag(picture, _PHOTOMETRIC) == 0
     dtype = _stored_dtype(picture)
@@ -60,6 +59,8 @@ def read_pillow(picture: Image.Image, window: Window | None) -> NDArray[np.uint8
     if not upright.mode.startswith(("I", "F")):
         mode = "RGBA" if upright.has_transparency_data else "RGB"
         upright = upright if upright.mode == mode else upright.convert(mode)
+        if mode == "RGB" and window is None:
+            return upright
     return to_rgb(np.asarray(upright), window, inverted=inverted)
 
 
