@@ -19,7 +19,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from fedcof.backbones.torch_backbone import network
-from fedcof.backbones.torch_engine import fast_on, to_device
+from fedcof.backbones.torch_engine import fast_on
 from fedcof.training.batches import Images
 from fedcof.training.classifier import Classifier
 from fedcof.training.exchange import Task
@@ -57,7 +57,7 @@ def main() -> None:
     task = Task(get_state(model), settings, server_round=1)
     plan = [rows for name in clients for rows in task.batches(options.images, name)]
     batch = torch.from_numpy(rng.integers(0, 256, (options.batch, 32, 32, 3), np.uint8))
-    resident = model.prepare(to_device(batch, device))
+    resident = model.prepare(batch.to(device))
     answers = torch.arange(options.batch, device=device) % CLASSES
     unprepared = Classifier(net.module, head, precision=options.precision)
     fast_on(unprepared, device).eval()

@@ -1,12 +1,14 @@
-"""Work that is done ahead of its use, in a thread, with a bounded number of results waiting."""
+"""Work that is done ahead of its use, in threads, with a bounded number of results waiting."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 _END = object()
 
@@ -38,3 +40,30 @@ def ahead(items: Iterable[T], depth: int) -> Generator[T]:
         pool.shutdown(cancel_futures=True)
         if isinstance(iterator, Generator):
             iterator.close()
+
+
+def mapped_ahead(function: Callable[[S], T], items: Iterable[S], workers: int) -> Generator[T]:
+    """Yield what a function makes of items, in their order; threads call it meanwhile.
+
+    Parameters
+    ----------
+    function : callable
+        An error that it raises is raised here, in its place.
+    items : iterable
+        Taken in one thread, as `ahead` takes them.
+    workers : int
+        So many calls run at a time, and as many results are made ahead of the one in use.
+
+    Examples
+    --------
+    >>> list(mapped_ahead(len, ["a", "", "bcd"], workers=2))
+    [1, 0, 3]
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="fedcof-mapped")
+    calls = (pool.submit(function, item) for item in items)
+    try:
+        with closing(ahead(calls, depth=workers)) as waiting:
+            for call in waiting:
+                yield call.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

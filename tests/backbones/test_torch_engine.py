@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcof.backbones import Backbone, Preprocessing, onnx_engine, resolve
-from fedcof.backbones.torch_engine import TorchEngine, fast_on
+from fedcof.backbones.torch_engine import TorchEngine, fast_on, on_host
 from fedcof.backbones.torch_preprocessing import Prepare
 from fedcof.errors import BackboneError
 
@@ -57,6 +57,30 @@ def test_features_are_those_of_onnx_runtime(size):
     expected = Backbone.of(resolved, "cpu").extract(images)
     assert in_torch.dim == 512
     np.testing.assert_allclose(in_torch.extract(images), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_pixels_that_cannot_be_written_to_are_taken_without_a_warning():
+    images = noise(3, 8, 8, 3)
+    images.setflags(write=False)  # as those of a file that is mapped into memory
+    preprocessing = Preprocessing(size=8)
+    engine = TorchEngine(torch.nn.Flatten(), preprocessing, device="cpu")
+    [found] = engine.stream([images])
+    expected = np.stack([preprocessing(image) for image in images]).reshape(3, -1)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_result_is_waited_for_once_the_next_is_begun():
+    begun = []
+
+    def results():
+        for number in range(3):
+            begun.append(number)
+            yield torch.tensor([number])
+
+    taken = on_host(results())
+    assert next(taken) == [0]
+    assert begun == [0, 1]
+    assert [number.tolist() for number in taken] == [[1], [2]]
 
 
 def test_cuda_runs_in_torch_where_onnx_runtime_has_none(monkeypatch):

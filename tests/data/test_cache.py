@@ -1,9 +1,12 @@
+import errno
+import threading
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from fedcof.backbones import Backbone, Preprocessing
-from fedcof.data import decoded, extract_features, stream_features
+from fedcof.data import cache, decoded, extract_features, stream_features
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 
 
@@ -188,3 +191,67 @@ def test_a_stream_has_one_shard_in_memory_and_names_what_it_cannot_read(backbone
     [fault] = second.skipped
     assert fault.startswith("image 5: it is damaged")
     np.testing.assert_array_equal(second.features[:, 0], [5, 7])
+
+
+class Engine:
+    """A network that begins a batch before it gives the features of the one before."""
+
+    dim, batch_size = 3, 2
+
+    def __init__(self):
+        self.begun, self.streams = 0, 0
+
+    def stream(self, batches):
+        self.streams += 1
+        before = None
+        for batch in batches:
+            self.begun += len(batch)
+            if before is not None:
+                yield before
+            before = batch.reshape(len(batch), -1, 3).mean(axis=1, dtype=np.float32)
+        if before is not None:
+            yield before
+
+
+def test_the_network_goes_on_from_shard_to_shard_without_a_pause(tmp_path):
+    engine = Engine()
+    backbone = Backbone(engine, Preprocessing(size=12), fingerprint="f")
+    steps = []
+
+    def advance(count):
+        steps.append((count, engine.begun))
+
+    result = extract_features(colours(range(10)), backbone, cache_dir=tmp_path, advance=advance)
+    np.testing.assert_array_equal(result.features[:, 0], np.arange(10))
+    assert engine.streams == 1
+    # Of the shards of four images: when two are done, the next two are begun already.
+    assert steps == [(2, 4), (2, 6), (2, 8), (2, 10), (2, 10)]
+
+
+def test_shards_in_the_cache_keep_their_place_between_others(tmp_path):
+    backbone = Backbone(Engine(), Preprocessing(size=12), fingerprint="f")
+    extract_features(colours(range(4, 8)), backbone, cache_dir=tmp_path)
+    result = extract_features(colours(range(14)), backbone, cache_dir=tmp_path)
+    np.testing.assert_array_equal(result.features[:, 0], np.arange(14))
+
+
+def test_an_extraction_that_is_left_early_ends_its_threads(tmp_path):
+    backbone = Backbone(Engine(), Preprocessing(size=12), fingerprint="f")
+    parts = stream_features(colours(range(40)), backbone, cache_dir=tmp_path)
+    next(parts)
+    parts.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("fedcof-")]
+
+
+def test_a_full_disk_is_said_once_where_shards_are_read_at_a_time(tmp_path, monkeypatch, recwarn):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("fedcof.files.write_atomically", full)
+    monkeypatch.setattr(cache.joblib, "cpu_count", lambda: 4)
+    backbone = Backbone(Engine(), Preprocessing(size=12), fingerprint="f")
+    images = [np.full((20, 20, 3), value, np.uint8) for value in range(24)]
+    result = extract_features(images, backbone, cache_dir=tmp_path)
+    np.testing.assert_array_equal(result.features[:, 0], np.arange(24))
+    said = [str(warning.message) for warning in recwarn]
+    assert len([text for text in said if "pixels" in text]) == 1

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -184,7 +184,7 @@ class Backbone:
             found = list(self.stream(waiting))
         return np.concatenate(found) if found else np.empty((0, self.dim), np.float32)
 
-    def stream(self, batches: Iterable[ImageArray]) -> Iterator[Features]:
+    def stream(self, batches: Iterable[ImageArray]) -> Generator[Features]:
         """Yield the features of batches, in order.
 
         Parameters

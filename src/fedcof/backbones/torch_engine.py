@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 
 import numpy as np
 import torch
@@ -12,8 +13,11 @@ from torch import Tensor, nn
 from fedcof.backbones.engine import Features
 from fedcof.backbones.preprocessing import ImageArray, Preprocessing
 from fedcof.backbones.torch_preprocessing import Prepare
+from fedcof.pipeline import ahead
 
 _BATCH_SIZE = {"cpu": 32, "cuda": 256}
+_AHEAD = 4
+"""Batches that are read while one is computed."""
 
 
 class TorchEngine:
@@ -43,18 +47,20 @@ class TorchEngine:
 
     @torch.inference_mode()
     def stream(self, batches: Iterable[ImageArray]) -> Iterator[Features]:
-        """Yield the features (n, dim) of batches as `Preprocessing.as_batch` makes them.
+        """Yield the features (n, dim) of batches as `Preprocessing.as_batch` makes them."""
+        tensors = ((self._copied(batch),) for batch in batches)
+        with closing(on_device(tensors, self._device)) as waiting:
+            yield from on_host(self._module(self._prepare(batch)) for (batch,) in waiting)
 
-        A batch is on its way while the one before is computed, which is waited for only then.
+    def _copied(self, batch: ImageArray) -> Tensor:
+        """Return a batch, which may be a file mapped into memory, where the device takes it from.
+
+        Torch takes no array that cannot be written to.
         """
-        before: Tensor | None = None
-        for batch in batches:
-            features = self._module(self._prepare(to_device(torch.from_numpy(batch), self._device)))
-            if before is not None:
-                yield before.cpu().numpy()
-            before = features
-        if before is not None:
-            yield before.cpu().numpy()
+        on_cuda = self._device.type == "cuda"
+        tensor = torch.empty(batch.shape, dtype=torch.uint8, pin_memory=on_cuda)
+        tensor.numpy()[...] = batch
+        return tensor
 
 
 def has_cuda() -> bool:
@@ -74,8 +80,26 @@ def fast_on(module: nn.Module, device: torch.device | str) -> nn.Module:
     return moved
 
 
-def to_device(batch: Tensor, device: torch.device) -> Tensor:
-    """Return a batch on a device; to CUDA it is copied while the process goes on."""
-    if device.type != "cuda":
-        return batch.to(device)
-    return batch.pin_memory().to(device, non_blocking=True)
+def on_device(
+    batches: Iterable[tuple[Tensor, ...]], device: torch.device
+) -> Generator[tuple[Tensor, ...]]:
+    """Yield batches on a device; the next ones are read, and copied to CUDA, meanwhile."""
+
+    def pinned() -> Generator[tuple[Tensor, ...]]:
+        for batch in batches:
+            yield tuple(part.pin_memory() for part in batch) if device.type == "cuda" else batch
+
+    with closing(ahead(pinned(), _AHEAD)) as waiting:
+        for batch in waiting:
+            yield tuple(part.to(device, non_blocking=True) for part in batch)
+
+
+def on_host(results: Iterable[Tensor]) -> Iterator[NDArray[np.float32]]:
+    """Yield results on the host, each once the next is begun: the device is never out of work."""
+    before: Tensor | None = None
+    for result in results:
+        if before is not None:
+            yield before.cpu().numpy()
+        before = result
+    if before is not None:
+        yield before.cpu().numpy()

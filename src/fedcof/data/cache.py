@@ -4,19 +4,24 @@ The images are taken in shards. A shard's file is named after its content and th
 fingerprint, so there is nothing to keep in step: an interrupted run goes on at the first shard
 that is not there, and a changed image, or one in another window, is another shard.
 
-While the network runs on a shard, the next one is read and decoded in threads.
+While the network runs on a shard, the next ones are read and decoded in threads, and it goes on to
+the next without a pause.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,12 +30,14 @@ from fedcof.data.decoded import Decoder, shards
 from fedcof.data.images import ImageSource, image_fault, image_name
 from fedcof.errors import BackboneError, UnreadableImageError, UnreadableImageWarning
 from fedcof.files import cache_folder, fetch, store
-from fedcof.pipeline import ahead
+from fedcof.pipeline import mapped_ahead
 
 if TYPE_CHECKING:
     from fedcof.backbones import Backbone
 
 _NAMED_IN_WARNING = 5
+_AT_ONCE = 4
+"""Shards that are read at a time, each of which a thread checks and keeps on disk."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def extract_features(
     Parameters
     ----------
     images : iterable of paths, encoded images (bytes) or pixel arrays
-        Taken one shard at a time: the whole never has to fit in memory.
+        Taken a few shards at a time: the whole never has to fit in memory.
     backbone : Backbone
     cache_dir : path, optional
         Where features are kept. Default: ``features`` in the user's cache folder.
@@ -136,15 +143,20 @@ def stream_features(
     pixels_dir = None if cache_dir is None else cache_dir / "pixels"
     with (
         closing(Decoder(backbone.preprocessing, pixels_dir, total=total)) as decoder,
-        closing(ahead(_read_shards(images, decoder, folder), depth=1)) as waiting,
+        closing(
+            mapped_ahead(
+                partial(_read_shard, decoder=decoder, folder=folder),
+                shards(images),
+                workers=min(_AT_ONCE, joblib.cpu_count()),
+            )
+        ) as waiting,
+        closing(_computed(waiting, backbone, advance)) as computed,
     ):
-        for shard in waiting:
-            features = shard.features
-            if features is None:
-                features = _compute(shard, start, backbone, advance)
+        for shard in computed:
+            features = cast("NDArray[np.float32]", shard.features)
+            if shard.images is not None:
+                _check(shard, start, backbone.name)
                 keeps = keeps and _save(shard.path, features)
-            else:
-                advance(len(shard.sources))
             skipped = tuple(
                 f"{image_name(shard.sources[i], start + i)}: {fault}"
                 for i, fault in shard.faults.items()
@@ -158,7 +170,7 @@ def stream_features(
 
 @dataclass(frozen=True, eq=False)
 class _Shard:
-    """Some images, with their features where these are in the cache, else with their pixels."""
+    """Some images, with their features; with their pixels where these were not in the cache."""
 
     sources: Sequence[ImageSource]
     path: Path
@@ -167,37 +179,61 @@ class _Shard:
     faults: dict[int, str]
 
 
-def _read_shards(images: Iterable[ImageSource], decoder: Decoder, folder: Path) -> Iterator[_Shard]:
-    for sources in shards(images):
-        content = decoder.hash(sources)
-        path = folder / f"{content}.npy"
-        features = _load(path)
-        faults = {} if features is None else _faults(sources, features)
-        if features is not None and all(faults.values()):  # else one of them can be read by now
-            yield _Shard(sources, path, features, None, faults)
-        else:
-            pixels = decoder.kept(sources, content) or decoder.decoded(sources)
-            path = folder / f"{pixels.content}.npy"
-            yield _Shard(sources, path, None, pixels.images, pixels.faults)
+def _read_shard(sources: Sequence[ImageSource], decoder: Decoder, folder: Path) -> _Shard:
+    """Return images with their features from the cache, else with their pixels."""
+    content = decoder.hash(sources)
+    path = folder / f"{content}.npy"
+    features = _load(path)
+    faults = {} if features is None else _faults(sources, features)
+    if features is not None and all(faults.values()):  # else one of them can be read by now
+        return _Shard(sources, path, features, None, faults)
+    pixels = decoder.kept(sources, content) or decoder.decoded(sources)
+    path = folder / f"{pixels.content}.npy"
+    return _Shard(sources, path, None, pixels.images, pixels.faults)
 
 
-def _compute(
-    shard: _Shard, start: int, backbone: Backbone, advance: Callable[[int], None]
-) -> NDArray[np.float32]:
-    """Return the features of a shard, with rows of NaN for images that cannot be read."""
-    batches = []
-    for batch in backbone.stream([cast("ImageArray", shard.images)]):
-        batches.append(batch)
-        advance(len(batch))
-    features = np.concatenate(batches)
-    features[list(shard.faults)] = np.nan
-    wrong = ~np.isfinite(features).all(axis=1)
-    wrong &= ~np.isin(np.arange(len(features)), list(shard.faults))
-    if wrong.any():
-        row = int(wrong.argmax())
-        name = image_name(shard.sources[row], start + row)
-        raise BackboneError(f"backbone {backbone.name} gives NaN or infinity for {name}")
-    return features
+def _computed(
+    waiting: Iterable[_Shard], backbone: Backbone, advance: Callable[[int], None]
+) -> Generator[_Shard]:
+    """Yield shards, all with features; of those that follow each other the network sees one stream.
+
+    So no device is idle from the end of one to the beginning of the next.
+    """
+    for in_cache, some in groupby(waiting, key=lambda shard: shard.images is None):
+        if in_cache:
+            for shard in some:
+                advance(len(shard.sources))
+                yield shard
+            continue
+        begun: deque[_Shard] = deque()
+        with closing(backbone.stream(_pixels(some, begun))) as stream:
+            batches: list[NDArray[np.float32]] = []
+            for batch in stream:
+                batches.append(batch)
+                advance(len(batch))
+                if sum(map(len, batches)) == len(begun[0].sources):
+                    features = np.concatenate(batches)
+                    shard = begun.popleft()
+                    features[list(shard.faults)] = np.nan
+                    yield replace(shard, features=features)
+                    batches = []
+
+
+def _pixels(some: Iterable[_Shard], begun: deque[_Shard]) -> Iterator[ImageArray]:
+    """Yield the pixels of shards, which are noted as begun."""
+    for shard in some:
+        begun.append(shard)
+        yield cast("ImageArray", shard.images)
+
+
+def _check(shard: _Shard, start: int, name: str) -> None:
+    """Check that the network gave finite numbers for all images that can be read."""
+    finite = np.isfinite(cast("NDArray[np.float32]", shard.features)).all(axis=1)
+    wrong = [row for row in np.flatnonzero(~finite).tolist() if row not in shard.faults]
+    if wrong:
+        row = wrong[0]
+        image = image_name(shard.sources[row], start + row)
+        raise BackboneError(f"backbone {name} gives NaN or infinity for {image}")
 
 
 def _save(path: Path, features: NDArray[np.float32]) -> bool:

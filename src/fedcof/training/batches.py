@@ -1,9 +1,8 @@
-"""Images as the batches that a network in torch takes, and batches on their way to its device."""
+"""Images as the batches that a network in torch takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,10 +13,6 @@ from torch import Tensor
 from fedcof.backbones import Preprocessing
 from fedcof.data import ImageSource
 from fedcof.data.decoded import DecodedImages
-from fedcof.pipeline import ahead
-
-_AHEAD = 4
-"""Batches that are read while one is computed."""
 
 
 class Inputs(Protocol):
@@ -74,17 +69,3 @@ class Images:
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor:
         """Return a (batch, height, width, 3) uint8 tensor."""
         return torch.from_numpy(self._decoded[self._rows[rows]])
-
-
-def on_device(
-    batches: Iterable[tuple[Tensor, ...]], device: torch.device
-) -> Generator[tuple[Tensor, ...]]:
-    """Yield batches on a device; the next ones are read, and copied to CUDA, meanwhile."""
-
-    def pinned() -> Generator[tuple[Tensor, ...]]:
-        for batch in batches:
-            yield tuple(part.pin_memory() for part in batch) if device.type == "cuda" else batch
-
-    with closing(ahead(pinned(), _AHEAD)) as waiting:
-        for batch in waiting:
-            yield tuple(part.to(device, non_blocking=True) for part in batch)

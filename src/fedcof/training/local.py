@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fedcof.training.batches import Images, Inputs, on_device
+from fedcof.backbones.torch_engine import on_device, on_host
+from fedcof.training.batches import Images, Inputs
 from fedcof.training.exchange import State, Task, Update
 from fedcof.training.settings import TrainingSettings
 
@@ -205,9 +206,9 @@ def outputs(
     model.eval()
     device = next(model.parameters()).device
     with closing(on_device(((inputs[rows],) for rows in batches_of(inputs)), device)) as waiting:
-        for (batch,) in waiting:
-            yield model(batch).cpu().numpy()
-            advance(len(batch))
+        for found in on_host(model(batch) for (batch,) in waiting):
+            yield found
+            advance(len(found))
 
 
 @torch.no_grad()
