@@ -3,8 +3,9 @@
 The bare network gets tensors that are prepared and in memory, in batches of the same size. Of every
 kind of picture the package begins with an empty cache (reads, decodes, keeps pixels and features),
 and again with the pixels on disk, as for a second backbone. Beside it stands Pillow alone, which
-decodes and resizes: with it and the network, nothing faster is left than their sum. Seconds are
-those of the processor on the CPU, and of the clock on CUDA.
+decodes and resizes: a program that uses both and does nothing else makes 1 / (1 + Pillow's seconds
+/ the network's) of the bare network's images, the most that Pillow leaves. Seconds are those of the
+processor on the CPU, and of the clock on CUDA.
 """
 
 from __future__ import annotations
@@ -56,8 +57,10 @@ def measure(
 
     def pillow() -> None:
         for image in images:
-            pixels = image if isinstance(image, np.ndarray) else Image.open(image).convert("RGB")
-            network.preprocessing.resize(np.asarray(pixels))
+            array = isinstance(image, np.ndarray)
+            picture = Image.fromarray(image) if array else Image.open(image)
+            in_rgb = picture if picture.mode == "RGB" else picture.convert("RGB")
+            network.preprocessing.resize(in_rgb)
 
     def cold() -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -69,14 +72,15 @@ def measure(
 
     seconds = timing(bare, pillow, cold, again)
     alone, decoding, first, second = (count / taken for taken in seconds)
-    floor = 1 / (1 / alone + 1 / decoding)
+    most = 1 / (1 + alone / decoding)
     return [
         Result(f"{what}: bare network", alone, "images/s"),
         Result(f"{what}: Pillow alone", decoding, "images/s"),
         Result(f"{what}: package, empty cache", first, "images/s"),
         Result(f"{what}: package, pixels kept", second, "images/s"),
         Result(f"{what}: package / bare network", first / alone, "", at_least=0.85),
-        Result(f"{what}: package / (bare network and Pillow)", first / floor, ""),
+        Result(f"{what}: the most that Pillow leaves", most, ""),
+        Result(f"{what}: package / the most that Pillow leaves", first / alone / most, ""),
         Result(f"{what}: the same, pixels kept", second / alone, "", at_least=0.85),
     ]
 

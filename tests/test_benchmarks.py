@@ -1,10 +1,13 @@
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from fedcof.data.datasets import registry
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +53,30 @@ def test_the_benchmark_of_training_runs():
 def test_the_benchmark_of_extraction_runs():
     found = results("extraction.py", "--images", "4", *ONCE)
     assert found["PNG of 32 pixels: package / bare network"]["value"] > 0
+    assert 0 < found["JPEG of 227 pixels: the most that Pillow leaves"]["value"] < 1
+
+
+def test_the_benchmark_of_image_variants_moves_nothing_by_what_is_not_varied(
+    tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "cifar-100-binary"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for part, count in {"train": 20, "test": 6}.items():
+        labels = np.arange(count, dtype=np.uint8)[:, None] % 2
+        pixels = rng.integers(0, 128, (count, 3072), np.uint8) + 100 * labels
+        np.hstack([labels, labels, pixels]).tofile(folder / f"{part}.bin")
+    (folder / "fine_label_names.txt").write_text("dark\nlight\n")
+    monkeypatch.setattr(registry, "_check_size", lambda dataset, split, data: None)
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "argv", ["image_variants.py", "--data", f"{tmp_path}", "--seeds", "2"])
+    runpy.run_path(str(BENCHMARKS / "image_variants.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0].strip() for line in lines[:2]] == ["FedNCM", "Fed3R, exact"]
+    assert len(lines) == 11
+    for line in lines:
+        assert "(+0.00 ± 0.00)  flips " in line
+        assert "nan" not in line
 
 
 def test_the_benchmark_of_the_sketch_runs():
