@@ -94,7 +94,7 @@ def geometric_medians(
     centres = np.stack(
         [np.median(means[rows], axis=0) for rows in np.split(order, starts[1:])]
     ).astype(np.float64)
-    rounding = 1e-9 * float(np.abs(means).max()) or 1.0
+    rounding = 1e-9 * max(float(means.max()), -float(means.min())) or 1.0
     for _ in range(_STEPS):
         distance = np.sqrt(squared_distances([means], class_index, centres))
         # A mean at the centre itself would weigh without end.

@@ -125,7 +125,7 @@ _SITES_AT_ONCE = 1 << 13
 """Sites that are compared in one go; of a hundred thousand, the arrays would take 500 MB."""
 
 _ROWS_AT_ONCE = 1 << 14
-"""Rows whose references are made in one go, for the same reason."""
+"""Rows of which a further array is made in one go, for the same reason."""
 
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
@@ -626,14 +626,17 @@ def _products(
     """Return the products of `base` with every row and with the origin, and its sums by site."""
     with_row, with_origin = np.empty((2, len(rows.site)))
     sums = np.zeros((rows.sites, rows.means.shape[1]))
-    for start in range(0, len(rows.site), _ROWS_AT_ONCE):
-        some = slice(start, start + _ROWS_AT_ONCE)
+    for some in _parts_of(len(rows.site)):
         found, site = base(some), rows.site[some]
         with_row[some] = np.einsum("ij,ij->i", rows.means[some], found)
         with_origin[some] = found @ rows.origin
         first, last = int(site[0]), int(site[-1]) + 1
         sums[first:last] += _sums(found, site - first, last - first, weight[some])
     return with_row, with_origin, sums
+
+
+def _parts_of(rows: int) -> list[slice]:
+    return [slice(start, start + _ROWS_AT_ONCE) for start in range(0, rows, _ROWS_AT_ONCE)]
 
 
 def _share_along_one(rows: _Rows, sums: _FLOAT, totals: _FLOAT) -> float:
@@ -665,13 +668,15 @@ def _screen(rows: _Rows) -> list[tuple[int, Check, float, str]]:
     # The noise is known once the sites are in one scale.
     at_first = _scale_factors(rows, np.inf)
     comparison = _compare(_in_one_scale(rows, at_first, at_first > 0), everybody)
-    larger = _scale_factors(rows, _noise(comparison, everybody))
+    noise, separation = _noise(comparison, everybody), comparison.separation
+    del comparison  # and a copy of all rows with it
+    larger = _scale_factors(rows, noise)
     scale_is_odd = np.maximum(larger, 1 / np.maximum(larger, 1e-300)) >= LIMITS["scale"][0]
     odd: list[tuple[int, Check, float, str]] = [
         (k, "scale", max(larger[k], 1 / max(larger[k], 1e-300)), _scale_reason(larger[k]))
         for k in np.flatnonzero(scale_is_odd).tolist()
     ]
-    if not comparison.separation:
+    if not separation:
         return odd
     # The other checks see the site in the others' scale: what is too large is not also displaced.
     rows = _in_one_scale(rows, larger, scale_is_odd & (larger > 0))
@@ -775,7 +780,12 @@ def _factors(comparison: _Comparison, trusted: NDArray[np.bool_]) -> dict[Check,
 def _scale_factors(rows: _Rows, noise: float) -> _FLOAT:
     """Return how much larger the features of every site are than those of the others."""
     samples = rows.by_site(rows.counts)
-    lengths = np.square(rows.means + rows.origin).sum(axis=1)
+    lengths = np.concatenate(
+        [
+            np.square(rows.means[some] + rows.origin).sum(axis=1)
+            for some in _parts_of(len(rows.site))
+        ]
+    )
     squares = rows.by_site(rows.counts * lengths) / samples
     error = np.bincount(rows.site, minlength=rows.sites) / samples
     along = max(0.05, 1 / rows.means.shape[1])  # the share of the variance along a mean

@@ -104,6 +104,8 @@ class Asking:
         self.nodes: dict[int, Node] = {}
         self.sent = 0
         """How many questions have gone out."""
+        self.closed = 0
+        """How many are answered or due, or could not go out."""
         self.in_flight: set[str] = set()
         """The clients that are named in a question whose deadline has not passed."""
 
@@ -143,6 +145,7 @@ class Asking:
         deadline = self._now() + plan.timeout
         sent = Question(question_id or "", node_id, action, clients, deadline, self._wall())
         if question_id is None:
+            self.closed += 1
             self.fault(sent, "the question could not be sent")
             return False
         self.sent += 1
@@ -168,6 +171,7 @@ class Asking:
             self.fault(question, f"no answer within {self._plan.timeout:g} s")
 
     def _close(self, question: Question) -> None:
+        self.closed += 1
         self.nodes[question.node_id].question = None
         self.in_flight.difference_update(question.clients)
 

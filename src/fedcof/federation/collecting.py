@@ -32,6 +32,10 @@ from fedcof.federation.store import SummaryStore
 from fedcof.federation.watching import Watch
 from fedcof.summaries import Summary
 
+_LOOK = 1.0
+"""Seconds after which all clients are looked through for some to ask, or to give up, though no
+answer has come: to look through a hundred thousand takes milliseconds."""
+
 
 @dataclass(eq=False)
 class _Site:
@@ -94,6 +98,7 @@ class Collector:
         self._withdrawn = store.withdrawn()
         store.drop(store.misfits())
         self._accepted = store.client_ids()
+        self._seen, self._look_at = 0, self._started
         self._classes = Counter(
             label for kept in store.sites() for label in set(kept.classes.tolist())
         )
@@ -210,6 +215,7 @@ class Collector:
             chosen |= self._done().difference(self.report.resumed, *asked)  # came with the names
             self._store.open_round(len(asked) + 1, chosen)
         self._pending |= chosen - self._done()
+        self._look_at = self._now()
         self.report.rounds += bool(self._pending or chosen)
         return bool(self._pending or chosen)
 
@@ -226,7 +232,8 @@ class Collector:
         To look at the open questions of thousands of SuperNodes takes time, which is theirs where
         all are on one machine: at most half of it is spent so.
         """
-        started, receiving, sent = self._now(), 0.0, self._asking.sent
+        started, receiving = self._now(), 0.0
+        sent = self._asking.sent
         self._heed_withdrawn()
         online = self._asking.update_online()
         answered = False
@@ -235,11 +242,13 @@ class Collector:
             self._receive(question, answer)
             receiving += self._now() - arrived
             answered = True
-        wanted = self._to_ask(online)
-        for node_id in online:
-            if node_id in wanted:
-                self._ask_next(node_id)
-        self._give_up_waiting()
+        if answered or self._asking.closed != self._seen or started >= self._look_at:
+            self._seen, self._look_at = self._asking.closed, started + _LOOK
+            wanted = self._to_ask(online)
+            for node_id in online:
+                if node_id in wanted:
+                    self._ask_next(node_id)
+            self._give_up_waiting()
         self._watch.look(self.counts)
         if self._asking.sent == sent:
             looking = self._now() - started - receiving

@@ -443,7 +443,8 @@ def _solved(method: Method[Any], summaries: KeptSummaries) -> Solved:
     """Solve at once where all fits into memory, or must; else as a stream."""
     with suppress(StreamingError):
         if summaries.size > IN_MEMORY:
-            return Solved(scale.solve(method, summaries.fragments()).head)
+            fragments = summaries.fragments()
+            return Solved(scale.solve(method, fragments, engine=scale.in_threads).head)
     parts = ordered(summaries, method.summary_type)
     pooled = method.pool(parts)
     head = method.solve(parts, screened=True, pooled=pooled)

@@ -45,7 +45,7 @@ _OBJECT = 4 << 10
 _READ_AHEAD = 4 << 20
 """Bytes of summaries that are read at once."""
 
-_FRAGMENT = 32 << 20
+_FRAGMENT = 16 << 20
 """Bytes of summaries in a fragment: many, so that products are fast and partial results few."""
 
 _PAGE = 64 << 10

@@ -12,6 +12,7 @@ from fedcof.scale.solving import (
     in_process,
     solve,
 )
+from fedcof.scale.threads import in_threads
 
 __all__ = [
     "Aside",
@@ -24,5 +25,6 @@ __all__ = [
     "Solved",
     "Task",
     "in_process",
+    "in_threads",
     "solve",
 ]
