@@ -219,9 +219,9 @@ class Site:
         How large they are.
     within_trace : float
         The trace of the scatter within the rows; NaN where the statistic does not show it.
-    numbers : ndarray of float, shape (rows, some), or None
-        Some numbers of the mean of every row, those that `compared` names; None where the statistic
-        shows no means.
+    numbers : ndarray of float, shape (rows, some)
+        The first numbers of the mean of every row, in the order of `compared`; none where the
+        statistic shows no means.
     """
 
     client_ids: tuple[str, ...]
@@ -234,43 +234,79 @@ class Site:
     made_by: Mapping[str, str]
     scale: float
     within_trace: float
-    numbers: NDArray[np.floating[Any]] | None
+    numbers: NDArray[np.floating[Any]]
 
     @classmethod
-    def of(cls, summary: Summary, numbers: int = 0) -> Site:
-        """Return what is known of a summary.
+    def of(cls, summary: Summary) -> Site:
+        """Return what is known of a summary, without numbers of its means."""
+        return cls.of_each([summary], 0)[0]
+
+    @classmethod
+    def of_each(cls, summaries: Sequence[Summary], numbers: int) -> list[Site]:
+        """Return what is known of each of several summaries.
 
         Parameters
         ----------
-        summary : Summary
-        numbers : int, default 0
+        summaries : sequence of summaries
+        numbers : int
             How many numbers of every mean to keep at most.
         """
-        trace = summary.within_trace
-        means = summary.row_means if numbers else np.empty((len(summary.classes), 0))
+        sites = zip(
+            summaries,
+            _side_by_side([summary.classes for summary in summaries]),
+            _side_by_side([summary.counts for summary in summaries]),
+            _side_by_side([_numbers(summary, numbers) for summary in summaries]),
+            strict=True,
+        )
+        return [cls._of(summary, *arrays) for summary, *arrays in sites]
+
+    @classmethod
+    def _of(
+        cls,
+        summary: Summary,
+        classes: NDArray[Any],
+        counts: NDArray[np.int64],
+        numbers: NDArray[Any],
+    ) -> Site:
+        lengths, trace = tuple(summary.axis_lengths.items()), summary.within_trace
         return cls(
             summary.client_ids,
             summary.rows_per_client,
-            summary.classes.copy(),  # else the bytes of the whole summary stay in memory
-            summary.counts.copy(),
+            classes,
+            counts,
             summary.total,
             summary.dim,
-            _shape(
-                summary.dim,
-                summary.classes.dtype.kind == "U",
-                tuple(summary.axis_lengths.items()),
-            ),
+            _shape(summary.dim, classes.dtype.kind == "U", lengths),
             _shared(tuple(summary.made_by.items())),
             summary.scale,
             np.nan if trace is None else trace,
-            None if means is None else means[:, compared(summary.dim)[:numbers]],
+            numbers,
         )
 
-    def with_numbers(self, numbers: int) -> Site:
-        """Return the same with fewer numbers of every mean."""
-        if self.numbers is None:
-            return self
-        return replace(self, numbers=self.numbers[:, :numbers].copy())
+
+def with_fewer_numbers(sites: Sequence[Site], numbers: int) -> list[Site]:
+    """Return the same with at most so many numbers of every mean."""
+    fewer = _side_by_side([site.numbers[:, :numbers] for site in sites])
+    return [replace(site, numbers=kept) for site, kept in zip(sites, fewer, strict=True)]
+
+
+def _numbers(summary: Summary, numbers: int) -> NDArray[Any]:
+    means = summary.row_means if numbers else None
+    if means is None:
+        return np.empty((len(summary.classes), 0))
+    return means[:, compared(summary.dim)[:numbers]]
+
+
+def _side_by_side(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return copies that are parts of one array, if they are alike.
+
+    A hundred thousand small ones would take more memory than what is in them, and leave gaps.
+    """
+    if len({(array.dtype, array.shape[1:]) for array in arrays}) != 1:
+        return [array.copy() for array in arrays]
+    whole = np.concatenate(arrays)
+    stops = np.cumsum([len(array) for array in arrays]).tolist()
+    return [whole[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
 def numbers_compared(rows: int) -> int:
@@ -320,7 +356,7 @@ def screen(summaries: Iterable[Summary]) -> list[tuple[int, OddSite]]:
     """
     parts = list(summaries)
     numbers = numbers_compared(sum(len(part.classes) for part in parts))
-    return screen_sites([Site.of(part, numbers) for part in parts])
+    return screen_sites(Site.of_each(parts, numbers))
 
 
 def screen_sites(sites: Sequence[Site]) -> list[tuple[int, OddSite]]:
@@ -468,15 +504,12 @@ class _Rows:
     def of(cls, parts: Sequence[Site]) -> _Rows | None:
         """Put the numbers of all sites together; None where a site shows none."""
         total = sum(len(part.classes) for part in parts)
-        width = min(parts[0].dim, numbers_compared(total))
+        width = min(numbers_compared(total), *(part.numbers.shape[1] for part in parts))
+        if width == 0:
+            return None
         unit = max(float(np.median([part.scale for part in parts])), np.finfo(np.float64).tiny)
         stacked = np.empty((total, width))
-        start = 0
-        for part in parts:
-            if part.numbers is None:
-                return None
-            stacked[start : start + len(part.numbers)] = part.numbers[:, :width]
-            start += len(part.numbers)
+        np.concatenate([part.numbers[:, :width] for part in parts], out=stacked)
         stacked /= unit
         origin = np.median(stacked[np.linspace(0, total - 1, _JUDGES).astype(np.int64)], axis=0)
         labels, label = np.unique(

@@ -27,6 +27,7 @@ from fedcof.client import Sender
 from fedcof.data import by_column
 from fedcof.errors import RunFolderError, TooFewClientsError
 from fedcof.experiments import Dealt, evaluate
+from fedcof.federation.collecting import Collector
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer
 from fedcof.federation.server_app import FlowerGrid
@@ -378,6 +379,19 @@ def test_question_that_cannot_be_sent_is_sent_again_after_a_pause(clients, expec
     run(grid, tmp_path)
     assert grid.time == 2
     assert head_bytes(tmp_path) == expected(clients, tmp_path)
+
+
+def test_clients_are_looked_through_once_a_second_while_nothing_changes(
+    clients, tmp_path, monkeypatch
+):
+    looks, look = [], Collector._to_ask
+    monkeypatch.setattr(
+        Collector, "_to_ask", lambda self, online: looks.append(grid.time) or look(self, online)
+    )
+    grid = GridDouble({3: clients}, {3: slow(20.0)})
+    clock = {"now": lambda: grid.time, "sleep": grid.sleep, "pause": 0.125}
+    serve(FlowerGrid(grid), Settings(JOB, tmp_path, Plan(timeout=60)), **clock)
+    assert 20 <= len(looks) <= 25
 
 
 def test_silent_client_is_missing_after_its_attempts(clients, expected, tmp_path):

@@ -26,7 +26,13 @@ from numpy.typing import NDArray
 from fedcof import __version__
 from fedcof.errors import RunFolderError, SummaryError
 from fedcof.scale import Fragment, Read
-from fedcof.screening import Site, misfits, numbers_compared, screen_sites
+from fedcof.screening import (
+    Site,
+    misfits,
+    numbers_compared,
+    screen_sites,
+    with_fewer_numbers,
+)
 from fedcof.summaries import Summary, from_bytes
 from fedcof.summaries.together import each_from_bytes, from_bytes_together
 
@@ -208,9 +214,11 @@ class SummaryStore:
         self._rows += sum(len(summary.classes) for summary, _ in read.values())
         if (fewer := numbers_compared(self._rows)) < self._numbers:
             self._numbers = fewer
-            self._sites = {name: site.with_numbers(fewer) for name, site in self._sites.items()}
+            kept = with_fewer_numbers(list(self._sites.values()), fewer)
+            self._sites = dict(zip(self._sites, kept, strict=True))
+        sites = Site.of_each([summary for summary, _ in read.values()], self._numbers)
+        self._sites.update(zip(read, sites, strict=True))
         for client_id, (summary, data) in read.items():
-            self._sites[client_id] = Site.of(summary, self._numbers)
             self._sizes[client_id] = len(data)
             if self._decoded is not None:
                 self._decoded[client_id] = summary
@@ -362,7 +370,7 @@ class SummaryStore:
         sites = [self._sites[name] for name in names]
         wanted = numbers_compared(sum(len(site.classes) for site in sites))
         if sites and min(wanted, sites[0].dim) > self._numbers:
-            return [Site.of(summary, wanted) for summary in self._kept(names)]
+            return [Site.of_each([summary], wanted)[0] for summary in self._kept(names)]
         return sites
 
     def drop(self, client_ids: Collection[str]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 
 import joblib
-from threadpoolctl import threadpool_limits
 
 from fedcof.pipeline import ahead
 from fedcof.scale.solving import Fragment, Result, Task
@@ -19,12 +18,10 @@ def in_threads(task: Task, fragments: Iterable[Fragment]) -> Iterator[Result]:
     """Compute in as many threads as there are cores: an engine for fragments of one process."""
     dealt = list(fragments)
     threads = min(joblib.cpu_count(), len(dealt))
-    # BLAS has one thread in each, and those that end must not give it back to those that work.
-    with threadpool_limits(limits=1, user_api="blas"):
-        lanes = [ahead(map(task, dealt[k::threads]), _WAITING) for k in range(threads)]
-        try:
-            for _, lane in zip(dealt, cycle(lanes), strict=False):
-                yield next(lane)
-        finally:
-            for lane in lanes:
-                lane.close()
+    lanes = [ahead(map(task, dealt[k::threads]), _WAITING) for k in range(threads)]
+    try:
+        for _, lane in zip(dealt, cycle(lanes), strict=False):
+            yield next(lane)
+    finally:
+        for lane in lanes:
+            lane.close()
