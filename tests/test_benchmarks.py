@@ -1,4 +1,5 @@
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fedcof.data.datasets import registry
 
@@ -93,6 +95,24 @@ def test_the_benchmark_of_choosing_runs(tmp_path):
     found = results("choosing.py", file, "--clients", "4", "--classes", "3", "--dim", "4")
     assert abs(found["three: fed3r, by domain"]["value"]) <= 100
     assert found["fedcof, seconds"]["value"] >= 0
+
+
+def test_the_benchmark_of_heads_of_sites_compares_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    for part, number in {"train": 12, "test": 4}.items():
+        for k in range(3):
+            folder = tmp_path / "pictures" / part / f"class {k}"
+            folder.mkdir(parents=True)
+            for i in range(number):
+                pixels = rng.integers(80, size=(8, 8, 3)) + 80 * k
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png")
+    pictures = ["--dataset", f"folder:{tmp_path / 'pictures'}", "--methods", "fedcof-oracle"]
+    printed = run("site_heads.py", *pictures, "--clients", "3", "--alpha", "1").splitlines()
+    assert printed[0].startswith("fedcof-oracle: tau ")
+    found = {line[2:14].strip(): re.findall(r"[0-9.]+", line[14:]) for line in printed[1:]}
+    assert list(found) == ["of all", "of all, lda", "own priors", "own means", "own"]
+    assert all(0 <= float(worst) <= float(mean) <= 100 for mean, worst in found.values())
 
 
 def test_the_benchmark_of_secure_aggregation_sums_what_the_clients_send():
