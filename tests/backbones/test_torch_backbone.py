@@ -4,12 +4,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-import numpy as np
 import onnx
-import skimage.data
 import torch
 
-from fedcof.backbones import Preprocessing, get, resolve
+from fedcof.backbones import Preprocessing
 from fedcof.backbones.torch_backbone import network
 from fedcof.errors import BackboneError, NoWeightsError
 from tiny_networks import save_resnet, save_vit
@@ -39,38 +37,6 @@ def weights(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """A cache, so that a network is exported once for all tests."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(params=["squeezenet1.1", "mobilenetv2", "resnet18", "folder"])
-def name(request, weights, exported, resnet_folder, monkeypatch):
-    """A backbone of each kind of weights that torch can train."""
-    monkeypatch.setenv("FEDCOF_CACHE", str(exported))
-    if request.param == "folder":
-        return str(resnet_folder)
-    if request.param == "resnet18":
-        (weights / "resnet18").symlink_to(resnet_folder)
-    return request.param
-
-
-def test_both_runtimes_give_the_same_features_under_one_fingerprint(name):
-    in_torch, on_onnx = network(name), get(name)
-    assert in_torch.fingerprint == on_onnx.fingerprint == resolve(name).fingerprint
-    assert in_torch.origin == on_onnx.origin
-    assert in_torch.preprocessing == on_onnx.preprocessing
-    assert in_torch.dim == on_onnx.dim
-    batch = np.stack(
-        [on_onnx.preprocess(image()) for image in (skimage.data.chelsea, skimage.data.coffee)]
-    )
-    with torch.no_grad():
-        features = in_torch.module(torch.from_numpy(batch)).numpy()
-    largest = np.abs(features).max()
-    np.testing.assert_allclose(features, on_onnx.infer(batch), rtol=1e-3, atol=1e-4 * largest)
 
 
 def test_a_resnet_of_transformers_is_a_backbone(resnet_folder):

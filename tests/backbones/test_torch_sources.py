@@ -24,8 +24,12 @@ from fedcof.backbones.torch_backbone import network
 from fedcof.backbones.torch_export import export
 from fedcof.backbones.torch_networks import CHECKPOINTS, read_checkpoint, resnet18
 from fedcof.errors import BackboneError, NoWeightsError
+from tiny_networks import save_resnet
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers.*"),
+    pytest.mark.slow,
+]
 
 TINY = Preprocessing(size=8)
 CATS = {281, 282, 283, 284, 285}
@@ -141,6 +145,29 @@ def test_efficientnets_features_give_the_imagenet_class_of_a_cat_and_a_cup(cache
     cat, cup = (features @ state["_fc.weight"].numpy().T + state["_fc.bias"].numpy()).argmax(axis=1)
     assert int(cat) in CATS
     assert int(cup) in CUPS
+
+
+@pytest.fixture(params=["squeezenet1.1", "mobilenetv2", "resnet18", "folder"])
+def trainable(request, weights, cache, monkeypatch):
+    """A backbone of each kind of weights that torch can train."""
+    monkeypatch.setenv("FEDCOF_CACHE", str(cache))
+    if request.param == "resnet18":
+        save_resnet(weights / "resnet18")
+    return str(save_resnet(weights / "own")) if request.param == "folder" else request.param
+
+
+def test_both_runtimes_give_the_same_features_under_one_fingerprint(trainable):
+    in_torch, on_onnx = network(trainable), backbones.get(trainable)
+    assert in_torch.fingerprint == on_onnx.fingerprint == backbones.resolve(trainable).fingerprint
+    assert in_torch.origin == on_onnx.origin
+    assert in_torch.preprocessing == on_onnx.preprocessing
+    assert in_torch.dim == on_onnx.dim
+    images = (skimage.data.chelsea, skimage.data.coffee)
+    batch = np.stack([on_onnx.preprocess(image()) for image in images])
+    with torch.no_grad():
+        features = in_torch.module(torch.from_numpy(batch)).numpy()
+    largest = np.abs(features).max()
+    np.testing.assert_allclose(features, on_onnx.infer(batch), rtol=1e-3, atol=1e-4 * largest)
 
 
 def torchvision_resnet18():
