@@ -1,6 +1,5 @@
 """The laws of merging, for every kind of summary, on federations of any shape."""
 
-from itertools import permutations
 from unittest.mock import patch
 
 import numpy as np
@@ -118,11 +117,12 @@ def test_the_head_of_merged_summaries_is_that_of_the_parts(method, federation, c
 
 @every_method
 @settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much])
-@given(federation=federations)
-def test_the_order_of_arrival_changes_no_bit_of_the_head(method, federation):
+@given(federation=federations, order=st.randoms())
+def test_the_order_of_arrival_changes_no_bit_of_the_head(method, federation, order):
     parts = deal_out(method, federation)
-    heads = {solve(method, order).to_bytes() for order in list(permutations(parts))[::7][:4]}
-    assert len(heads) == 1
+    head = solve(method, parts).to_bytes()
+    order.shuffle(parts)
+    assert solve(method, parts).to_bytes() == head
 
 
 @every_method
