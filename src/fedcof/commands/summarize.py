@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from fedcof.commands.options import (
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from fedcof.data.reading import OwnData
     from fedcof.data.reading.own_data import Data
     from fedcof.privacy import Policy
+    from fedcof.summaries import Summary
+
+    Leaving = Iterator[list[tuple[Held, Sent]]]
+    """What leaves a few clients at a time."""
 
 SUFFIX = ".summary"
 
@@ -93,18 +98,13 @@ def summarize(
     site: Given,
 ) -> None:
     """Write what each client of a site would send: all that leaves the site."""
-    import numpy as np
-
     from fedcof.backbones import transform_for, with_weights
-    from fedcof.client import Sender, a_few_at_a_time, parse_steps
+    from fedcof.client import Sender, parse_steps
     from fedcof.codings import AUTO, Float32
     from fedcof.data import Reading, read
-    from fedcof.files import file_names, write_new
+    from fedcof.files import file_names
     from fedcof.privacy.policy import stated_policy
-    from fedcof.scale.writing import append as add_to
-    from fedcof.summaries import Summary
     from fedcof.summaries.arrow import import_arrow
-    from fedcof.summaries.together import from_bytes_together
 
     with errors_for_people():
         allowed = stated_policy(policy, site)
@@ -123,52 +123,88 @@ def summarize(
         elif not dry_run:
             out.mkdir(parents=True, exist_ok=True)
         clients = own.by_client(client_id)
-        names = file_names(clients, SUFFIX)
-        summarized, added, added_clients = 0, list[Summary](), 0
-        for few in a_few_at_a_time(_held(own, clients, backbone, strict=strict)):
-            leaving = list(_leaving(allowed, sender, few, backbone=made_by, dry_run=dry_run))
-            summarized += sum(np.size(held.labels) for held, _ in leaving)
-            if dry_run:
-                continue
-            for held, sent in leaving:
-                path = out / names[held.client_id]
-                if append is None:
-                    write_new(path, sent.data, replace=force)
-                say(
-                    f"{path if append is None else held.client_id}: "
-                    f"{np.size(held.labels) - sent.withheld.samples:,} samples, "
-                    f"{sent.formula_bytes:,} bytes by formula, {sent.wire_bytes:,} on the wire"
-                )
-            if append is not None and leaving:
-                added += from_bytes_together([sent.data for _, sent in leaving])
-                added_clients += len(leaving)
-        if append is not None and not dry_run:
+        held = _held(own, clients, backbone, strict=strict)
+        leaving = _leaving(allowed, sender, held, backbone=made_by, dry_run=dry_run)
+        if dry_run:
+            summarized = sum(_samples_of(held) for few in leaving for held, _ in few)
+        elif append is None:
+            names = file_names(clients, SUFFIX)
+            summarized = _write(leaving, {name: out / names[name] for name in names}, replace=force)
+        else:
             coding = Float32.name if sender.coding == AUTO else sender.coding
-            say(
-                f"{add_to(append, added, coding=coding) or append}: {added_clients:,} clients added"
-            )
+            summarized = _append(leaving, append, coding)
         if own.left_out.count or summarized < len(own):
             raise typer.Exit(EXIT_LEFT_OUT)
 
 
+def _write(leaving: Leaving, paths: Mapping[str, Path], *, replace: bool) -> int:
+    """Write a file a client; return how many samples were summarized."""
+    from fedcof.files import write_new
+
+    summarized = 0
+    for few in leaving:
+        for held, sent in few:
+            path = paths[held.client_id]
+            write_new(path, sent.data, replace=replace)
+            _say_sizes(str(path), held, sent)
+            summarized += _samples_of(held)
+    return summarized
+
+
+def _append(leaving: Leaving, folder: Path, coding: str) -> int:
+    """Add all clients to a data set; return how many samples were summarized."""
+    from fedcof.scale.writing import append
+    from fedcof.summaries.together import from_bytes_together
+
+    clients = summarized = 0
+
+    def arriving() -> Iterator[Summary]:
+        nonlocal clients, summarized
+        for few in leaving:
+            for held, sent in few:
+                _say_sizes(held.client_id, held, sent)
+                summarized += _samples_of(held)
+            clients += len(few)
+            if few:
+                yield from from_bytes_together([sent.data for _, sent in few])
+
+    path = append(folder, arriving(), coding=coding)
+    say(f"{path or folder}: {clients:,} clients added")
+    return summarized
+
+
+def _say_sizes(name: str, held: Held, sent: Sent) -> None:
+    say(
+        f"{name}: {_samples_of(held) - sent.withheld.samples:,} samples, "
+        f"{sent.formula_bytes:,} bytes by formula, {sent.wire_bytes:,} on the wire"
+    )
+
+
+def _samples_of(held: Held) -> int:
+    return int(np.size(held.labels))
+
+
 def _leaving(
-    allowed: Policy, sender: Sender, clients: Sequence[Held], *, backbone: str, dry_run: bool
-) -> Iterator[tuple[Held, Sent]]:
+    allowed: Policy, sender: Sender, clients: Iterable[Held], *, backbone: str, dry_run: bool
+) -> Leaving:
     """Say what leaves clients, and yield it; unless it is only tried, what they lose is noted."""
+    from fedcof.client import a_few_at_a_time
     from fedcof.privacy.policy import local_guarantee
 
     guarantee, steps = local_guarantee(sender), allowed.guarded(sender).steps_in_words
     release = f"summary for {sender.method.name}"
-    for held, sent in zip(
-        clients, allowed.send_each(sender, clients, backbone=backbone), strict=True
-    ):
-        if sent is None:
-            say(f"{held.client_id}: nothing is left to send, so there is no file")
-            continue
-        say(f"{held.client_id}: {sent}; steps: {steps}")
-        if not dry_run:
-            allowed.spend(held.client_id, guarantee, release=release)
-        yield held, sent
+    for few in a_few_at_a_time(clients):
+        made = zip(few, allowed.send_each(sender, few, backbone=backbone), strict=True)
+        left: list[tuple[Held, Sent]] = []
+        for held, sent in made:
+            if sent is None:
+                say(f"{held.client_id}: nothing is left to send, so there is no file")
+                continue
+            say(f"{held.client_id}: {sent}; steps: {steps}")
+            if not dry_run:
+                allowed.spend(held.client_id, guarantee, release=release)
+            left.append((held, sent))
+        yield left
 
 
 def _held(
