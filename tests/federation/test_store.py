@@ -5,7 +5,8 @@ import pytest
 
 from fedcof.errors import RunFolderError
 from fedcof.federation.store import SummaryStore
-from fedcof.methods import METHODS, FedCOF
+from fedcof.methods import METHODS, FedCOF, get_method
+from fedcof.scale import solve
 from fedcof.summaries import from_bytes
 
 JOB = {"method": "fedcof", "classes": [], "seed": 0}
@@ -63,6 +64,27 @@ def test_summaries_that_do_not_fit_into_memory_are_decoded_when_they_are_read(
         assert [kept.client_ids for kept in store.summaries()] == [("a",), ("c",)]
         first, second = (next(iter(store.summaries())) for _ in range(2))
         assert first is not second
+
+
+@pytest.mark.filterwarnings("ignore::fedcof.errors.OddSiteWarning")
+@pytest.mark.filterwarnings("ignore::fedcof.errors.FewMeansWarning")
+@pytest.mark.parametrize("name", [n for n, m in METHODS.items() if m.__module__[:7] == "fedcof."])
+def test_every_method_is_streamed_from_the_store(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedcof.federation.store.IN_MEMORY", 0)
+    monkeypatch.setattr("fedcof.federation.store._FRAGMENT", 2000)
+    method, rng = get_method(name), np.random.default_rng(0)
+    with SummaryStore(tmp_path / "summaries.sqlite", {"method": name}) as store:
+        sent = []
+        for client_id in "gabfcde":
+            labels = np.arange(24) % 3
+            features = rng.normal(size=(24, 4)) + 3 * np.eye(3, 4)[labels]
+            made = method.summarize(features, labels, client_id=client_id, rng=0).to_bytes()
+            sent.append(from_bytes(made))
+            store.add({client_id: (sent[-1], made)})
+        fragments = store.summaries().fragments()
+        assert len(fragments) > 1
+        streamed = solve(method, fragments).head
+    np.testing.assert_allclose(streamed.slopes, method.solve(sent).slopes, rtol=1e-9, atol=1e-10)
 
 
 def test_of_many_clients_a_key_is_told_those_that_it_names(store):

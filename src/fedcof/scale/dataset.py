@@ -11,9 +11,10 @@ import filecmp
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +49,9 @@ _ROW = 64
 _PART = 24 << 20
 """Bytes of a row group that are in memory at once; a little more than those that `collect` writes
 have."""
+
+_SMALL = 1 << 20
+"""Row groups below so many bytes are read together."""
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read at once: all of them are not held, however large a row group."""
@@ -224,15 +228,15 @@ class Pieces:
 
     def read(self, *, counts_alone: bool, left_out: frozenset[str]) -> Iterator[Read]:
         """Read one after the other: several together, a single one in its parts."""
-        reads = (
-            read
-            for piece in self.pieces
-            for read in piece.read(counts_alone=counts_alone, left_out=left_out)
-        )
+        how: dict[str, Any] = {"counts_alone": counts_alone, "left_out": left_out}
         if len(self.pieces) == 1:
-            yield from reads
+            yield from self.pieces[0].read(**how)
             return
-        together = list(reads)
+        together = list[Read]()
+        for layout, some in groupby(self.pieces, _small_layout):
+            pieces = list(some)
+            sound = None if layout is None else _read_as_one(pieces, layout, **how)
+            together += [r for p in pieces for r in p.read(**how)] if sound is None else [sound]
         yield Read(
             [part for one in together for part in one.parts],
             [aside for one in together for aside in one.set_aside],
@@ -243,6 +247,41 @@ class Pieces:
         return [
             piece.place for piece in self.pieces for name in clients_of(piece) if name == client_id
         ]
+
+
+def _small_layout(piece: Piece) -> Layout | None:
+    return piece.layout if isinstance(piece, RowGroup) and piece.size < _SMALL else None
+
+
+def _read_as_one(
+    pieces: Sequence[Piece], layout: Layout, *, counts_alone: bool, left_out: frozenset[str]
+) -> Read | None:
+    """Read small row groups as one table: of thousands, each alone would take twice as long.
+
+    None where something is wrong, so that each has to be read alone, which tells where.
+    """
+    pa = import_arrow()
+    columns = [*COUNTED, *(() if counts_alone else layout.summary_type.axes)]
+    tables = []
+    try:
+        for piece in pieces:
+            assert isinstance(piece, RowGroup)
+            check_unchanged(piece.path, piece.stamp)
+            tables += [table.select(columns) for table in piece.tables(columns)]
+            check_unchanged(piece.path, piece.stamp)
+        whole = pa.concat_tables(tables).combine_chunks()
+        starts = np.cumsum([len(table) for table in tables])[:-1]
+        names = client_names(whole)
+        if pa.compute.any(pa.compute.equal(names.take(starts - 1), names.take(starts))).as_py():
+            return None  # a client is cut in two
+        rows = Table(layout, whole, left_out)
+        if rows.broken():
+            return None
+        if counts_alone or not len(rows):
+            return Read([rows.rows()] if len(rows) else [])
+        return Read(rows.summaries())
+    except DAMAGED:
+        return None
 
 
 @dataclass(frozen=True)
