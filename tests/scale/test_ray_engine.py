@@ -3,6 +3,7 @@
 import ast
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -57,6 +58,15 @@ def test_ray_that_somebody_else_has_started_is_not_joined(monkeypatch):
         assert given["address"] == "local"
     with ray_engine("auto"):
         assert given["address"] == "auto"
+
+
+def test_regression_an_address_where_nobody_is_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    for address in (f"127.0.0.1:{port}", "127.0.0.1:99999"):
+        with pytest.raises(ConnectionError, match=f"no Ray answers at {address} "):
+            ray_engine(address).__enter__()
 
 
 def test_ray_is_told_not_to_report_before_it_is_imported():

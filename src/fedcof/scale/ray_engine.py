@@ -8,6 +8,7 @@ of workers. A worker that dies changes nothing: Ray computes its fragment again 
 from __future__ import annotations
 
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ _AHEAD = 2
 
 _TRIES = 5
 """How often a task is given to another worker after its worker has died."""
+
+_PATIENCE = 10.0
+"""Seconds to wait for an address to answer; Ray itself would wait for many minutes."""
 
 Engine = Callable[[Callable[[T], R], Iterable[T]], Iterator[R]]
 
@@ -57,6 +61,7 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
         raise ImportError(f"Ray is not installed: {install_line('flower')}") from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address:
+        _check_answers(address)
         options["address"] = address
     else:
         options |= {
@@ -96,6 +101,26 @@ def ray_engine(address: str = "", *, workers: int | None = None) -> Iterator[Eng
         yield compute
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Check that somebody listens at ``HOST:PORT``; any other address is left to Ray.
+
+    Raises
+    ------
+    ConnectionError
+        If nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(
+            f"no Ray answers at {address} ({error}): give the address that `ray start --head` "
+            "has printed, or auto on a machine of the cluster"
+        ) from None
 
 
 def _call(task: Callable[[T], R], item: T) -> R:
