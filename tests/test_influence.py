@@ -150,3 +150,13 @@ def test_one_client_alone_has_all_of_the_head():
         alone = method.summarize(np.eye(4), [0, 1, 0, 1], client_id="a")
         [one] = influences(method, [alone])
         assert (one.client_ids, one.shift) == (("a",), 1.0)
+
+
+def test_many_classes_are_gone_through_in_parts_with_the_same_result(monkeypatch):
+    together = influences(FedCOF(), federation())
+    monkeypatch.setattr("fedcof.influence._SCORES", 2 * DIM)
+    parts = influences(FedCOF(), federation())
+    assert [one.client_ids for one in parts] == [one.client_ids for one in together]
+    for one, other in zip(parts, together, strict=True):
+        assert one.shift == pytest.approx(other.shift, rel=1e-12)
+        assert one.changed == pytest.approx(other.changed, rel=1e-12)

@@ -32,6 +32,9 @@ _COMPARED = 2000
 _ROWS = 2**17
 """Means that are pooled again in all: of federations that have more, fewer clients are left out."""
 
+_SCORES = 2**20
+"""Scores, or weights of two heads, that are held at once: of ten thousand classes they are many."""
+
 _LEAST = 2
 """Of so many clients each has half of the head."""
 
@@ -158,9 +161,20 @@ def _influence(
 def _shift(whole: Head, without: Head) -> float:
     _, here, there = np.intersect1d(whole.classes, without.classes, return_indices=True)
     squares = np.ones(len(whole.classes))
-    moved = _directions(whole.slopes[here]) - _directions(without.slopes[there])
-    squares[here] = np.square(moved).sum(axis=1)
+    for some in _parts(len(here), whole.slopes.shape[1]):
+        moved = _directions(whole.slopes[here[some]]) - _directions(without.slopes[there[some]])
+        squares[here[some]] = np.square(moved).sum(axis=1)
     return float(np.sqrt(squares.mean()))
+
+
+def _labels(head: Head, means: NDArray[Any]) -> NDArray[Any]:
+    parts = _parts(len(means), len(head.classes))
+    return np.concatenate([head.predict(means[some]) for some in parts])
+
+
+def _parts(rows: int, width: int) -> list[slice]:
+    step = max(1, _SCORES // width)
+    return [slice(start, start + step) for start in range(0, rows, step)]
 
 
 def _directions(weight: NDArray[Any]) -> NDArray[np.float64]:
@@ -196,14 +210,14 @@ class _Labelled:
             if len(at)
         ]
         means, counts, sites = (np.concatenate(arrays) for arrays in zip(*taken, strict=True))
-        return cls(means, counts, sites, whole.predict(means))
+        return cls(means, counts, sites, _labels(whole, means))
 
     def changed(self, left_out: int, without: Head) -> float:
         """Return the share of the samples of the others that get another label from a head."""
         others = self.sites != left_out
         if not others.any():
             return 0.0
-        differ = self.labels[others] != without.predict(self.means[others])
+        differ = self.labels[others] != _labels(without, self.means[others])
         counts = self.counts[others]
         return float(counts[differ].sum() / counts.sum())
 

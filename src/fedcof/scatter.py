@@ -123,8 +123,8 @@ class Scatter:
             gram += self.between()
         return add_to_diagonal(gram, self._diagonal(shrinkage))
 
-    def without(self, sets: Sequence[slice]) -> list[Scatter | None]:
-        """Return the scatter estimated without some of its means, for each of several sets of them.
+    def without(self, sets: Iterable[slice]) -> Iterator[Scatter | None]:
+        """Yield the scatter estimated without some of its means, for each of several sets of them.
 
         It changes in their classes alone. Of such a class, whose weight was w and becomes w', a
         mean that stays counts for ``n (w' - w)`` more and one that goes for ``n w`` less, about the
@@ -132,24 +132,27 @@ class Scatter:
 
         Parameters
         ----------
-        sets : sequence of slice
+        sets : iterable of slice
             Which of the means of `statistics` go.
 
-        Returns
-        -------
-        list of Scatter or None
+        Yields
+        ------
+        Scatter or None
             Without `statistics`. None where nothing stays, or so much goes that rounding would show
             in what is left.
         """
         assert self.statistics is not None
-        means, class_index = self.statistics.means, self.statistics.class_index
-        centres = self.class_means.astype(type_of_products(means))
-        found: list[Scatter | None] = []
+        centres = self.class_means.astype(type_of_products(self.statistics.means))
         for gone in sets:
-            leaving = _Leaving.of(self, self.statistics, gone)
-            change = signed_scatter(means, leaving.row_weights, class_index, centres)
-            found.append(leaving.what_stays(self, *change))
-        return found
+            yield self._without(self.statistics, gone, centres)
+
+    def _without(
+        self, statistics: ClassStatistics, gone: slice, centres: NDArray[Any]
+    ) -> Scatter | None:
+        leaving = _Leaving.of(self, statistics, gone)
+        index = statistics.class_index
+        change = signed_scatter(statistics.means, leaving.row_weights, index, centres)
+        return leaving.what_stays(self, *change)
 
     def _check_spread(self) -> None:
         if self.total == len(self.classes):

@@ -19,7 +19,7 @@ from fedcof.federation.local_grid import LocalGrid, respond
 from fedcof.federation.plan import Plan
 from fedcof.federation.records import Answer, Job, Roster
 from fedcof.federation.serving import HEAD, Settings, serve
-from fedcof.federation.simulation import simulate
+from fedcof.federation.simulation import simulate, write_clients
 from fedcof.methods import FedCOF
 
 pytestmark = pytest.mark.slow
@@ -106,19 +106,32 @@ def test_an_answer_that_nobody_waits_for_is_dropped(here):
 
 
 def test_what_a_supernode_keeps_is_there_at_its_next_question(here, monkeypatch):
-    from flwr.app import RecordDict
-
-    from fedcof.federation import client_app
+    from fedcof.federation import responses
 
     def count(question, context):
         seen = context.state.config_records.setdefault("seen", ConfigRecord({"times": 0}))
         seen["times"] += 1
         return {"times": seen["times"], "node": context.node_id}
 
-    monkeypatch.setattr(client_app, "RESPONSES", {"count": count})
-    record, state = respond(2, 3, "count", {}, RecordDict())
+    monkeypatch.setattr(responses, "RESPONSES", {"count": count})
+    record, state = respond(2, 3, "count", {}, None)
     assert respond(2, 3, "count", {}, state)[0] == {"times": 2, "node": 2}
     assert record == {"times": 1, "node": 2}
+
+
+def test_a_process_answers_without_importing_flower(tmp_path):
+    from fedcof.data import iid
+
+    features = np.ones((8, 3), np.float32)
+    write_clients(tmp_path, features, np.arange(8) % 2, iid(8, 2, seed=0))
+    question = {**Job(JOB.sender, data=str(tmp_path)).to_record(), "limit": 1 << 20}
+    code = (
+        "import sys; from fedcof.federation.local_grid import respond\n"
+        f"answer, kept = respond(1, 2, 'describe', {question!r}, None)\n"
+        "assert len(answer['answered']) == 1 and kept is None, answer\n"
+        "assert 'flwr' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_secure_run_needs_what_supernodes_keep(tmp_path):
@@ -144,7 +157,7 @@ import numpy as np
 from fedcof import FedCOF
 from fedcof.client import Sender
 from fedcof.data import iid
-from fedcof.federation.simulation import simulate
+from fedcof.federation.simulation import simulate, write_clients
 print("once")
 labels = np.arange(60) % 3
 features = np.random.default_rng(0).normal(size=(60, 4)) + labels[:, None]

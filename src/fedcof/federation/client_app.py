@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedcof.federation.answering import answer
-from fedcof.federation.delivering import KEEP, keep
-from fedcof.federation.readiness import CHECK, check
-from fedcof.federation.records import DESCRIBE, SUMMARIZE
-from fedcof.federation.secure.statistic import SECURE
+from fedcof.federation.responses import RESPONSES
 
 app = ClientApp()
-
-RESPONSES: Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]] = {
-    DESCRIBE: partial(answer, DESCRIBE),
-    SUMMARIZE: partial(answer, SUMMARIZE),
-    SECURE: partial(answer, SECURE),
-    CHECK: check,
-    KEEP: keep,
-}
-"""What a SuperNode does with a question, by its action: the record of the answer."""
 
 
 def _query(action: str, message: Message, context: Context) -> Message:

@@ -19,9 +19,8 @@ from functools import partial
 from itertools import count
 from threading import RLock
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flwr.app import Context, RecordDict, UserConfigValue
 from loky.backend import get_context  # type: ignore[import-untyped]
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 from threadpoolctl import threadpool_limits
@@ -29,7 +28,10 @@ from threadpoolctl import threadpool_limits
 from fedcof.federation.asking import Fault
 from fedcof.federation.records import Record
 
-Answered = tuple[Record, RecordDict]
+if TYPE_CHECKING:
+    from flwr.app import RecordDict
+
+Answered = tuple[Record, "RecordDict | None"]
 """The answer of a SuperNode, and what it keeps."""
 
 _WAITING_BYTES = 64 << 20
@@ -57,7 +59,7 @@ class LocalGrid:
 
     def __init__(self, nodes: int) -> None:
         self._nodes = range(1, nodes + 1)
-        self._states = {node_id: RecordDict() for node_id in self._nodes}
+        self._states: dict[int, RecordDict] = {}
         self._ids = map(str, count())
         self._asked: deque[_Asked] = deque()
         self._begun = 0
@@ -108,7 +110,7 @@ class LocalGrid:
             self._begun += 1
             future = self._pool.schedule(
                 respond,
-                args=(node_id, len(self._nodes), action, dict(question), self._states[node_id]),
+                args=(node_id, len(self._nodes), action, dict(question), self._states.get(node_id)),
             )
             future.add_done_callback(partial(self._take, question_id, node_id))
 
@@ -118,7 +120,9 @@ class LocalGrid:
         answer: Record | Fault
         error = future.exception()
         if error is None:
-            answer, self._states[node_id] = future.result()
+            answer, state = future.result()
+            if state is not None:
+                self._states[node_id] = state
         elif isinstance(error, ProcessExpired):
             answer = Fault("its process died")
         else:  # not its text, which may hold a client's data
@@ -146,15 +150,38 @@ def _size_of(answer: Record | Fault) -> int:
     return 0 if isinstance(answer, Fault) else len(answer.get("blob", b""))
 
 
+class _Context:
+    """What Flower's ``Context`` says of a SuperNode.
+
+    Flower is imported where something is kept: of what a process imports at its start, it takes a
+    third of the time.
+    """
+
+    run_id = 1
+
+    def __init__(self, node_id: int, nodes: int, kept: RecordDict | None) -> None:
+        self.node_id, self.kept = node_id, kept
+        self.node_config: dict[str, Any] = {"partition-id": node_id - 1, "num-partitions": nodes}
+        self.run_config: dict[str, Any] = {}
+
+    @property
+    def state(self) -> RecordDict:
+        """What the SuperNode keeps from question to question."""
+        if self.kept is None:
+            from flwr.app import RecordDict
+
+            self.kept = RecordDict()
+        return self.kept
+
+
 def respond(
-    node_id: int, nodes: int, action: str, question: dict[str, Any], state: RecordDict
+    node_id: int, nodes: int, action: str, question: dict[str, Any], kept: RecordDict | None
 ) -> Answered:
     """Return what one of some SuperNodes answers, and what it keeps."""
-    from fedcof.federation.client_app import RESPONSES
+    from fedcof.federation.responses import RESPONSES
 
-    config: dict[str, UserConfigValue] = {"partition-id": node_id - 1, "num-partitions": nodes}
-    context = Context(run_id=1, node_id=node_id, node_config=config, state=state, run_config={})
-    return RESPONSES[action](question, context), context.state
+    context = _Context(node_id, nodes, kept)
+    return RESPONSES[action](question, context), context.kept
 
 
 def _prepare() -> None:

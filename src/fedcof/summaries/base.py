@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from math import prod
 from operator import attrgetter, ge, itemgetter
@@ -296,12 +297,7 @@ class Summary(ABC):
     @property
     def axis_lengths(self) -> dict[str, int]:
         """The length of every axis that is equally long at all clients."""
-        return {
-            axis: length
-            for name, axes in self.axes.items()
-            for axis, length in zip(axes, getattr(self, name).shape, strict=True)
-            if axis not in ("rows", "clients") and axis not in self.free_axes
-        }
+        return {axis: getattr(self, name).shape[k] for axis, name, k in _common_axes(type(self))}
 
     @classmethod
     def expected_lengths(
@@ -543,6 +539,17 @@ class Summary(ABC):
     def save(self, path: str | Path) -> None:
         """Write the summary to a file, in the wire's format."""
         write_atomically(Path(path), self.to_bytes())
+
+
+@cache
+def _common_axes(kind: type[Summary]) -> list[tuple[str, str, int]]:
+    """Return every axis that is equally long at all clients, with an array and its place there."""
+    return [
+        (axis, name, k)
+        for name, axes in kind.axes.items()
+        for k, axis in enumerate(axes)
+        if axis not in ("rows", "clients") and axis not in kind.free_axes
+    ]
 
 
 @dataclass(frozen=True)
@@ -788,10 +795,13 @@ def common_origin(parts: Iterable[MadeFeatures]) -> dict[str, str]:
     SummaryError
         If two say different things of the same name; the clients of each are named.
     """
-    clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    alike: defaultdict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
     for part in parts:
-        for item in part.made_by.items():
-            clients[item].extend(part.client_ids)
+        alike[tuple(part.made_by.items())].extend(part.client_ids)
+    clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for made_by, client_ids in alike.items():
+        for item in made_by:
+            clients[item].extend(client_ids)
     origin: dict[str, str] = {}
     for (name, fingerprint), client_ids in clients.items():
         if name in origin:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord
 
 from fedcof.errors import SummaryError
 from fedcof.federation.ownership import read_roster
@@ -94,6 +93,8 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
     """
     statistic, exchange = Statistic.from_record(question), int(question["exchange"])
     messages = Answer.from_record(question, limit=len(question["blob"])).summaries
+    from flwr.app import ConfigRecord  # slow to import, and only needed here
+
     kept: ConfigRecord = context.state.config_records.setdefault(_KEPT, ConfigRecord())
     clients = site.clients
     names = set(clients)  # of a mapping that reads on demand, `in` would read the client's data
