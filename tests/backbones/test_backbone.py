@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto
 
 from fedcof.backbones import Backbone, Preprocessing
+from fedcof.backbones.onnx_engine import OnnxEngine
 from fedcof.errors import BackboneError
 
 PREPROCESSING = Preprocessing(size=4, mean=(0.0, 0.0, 0.0), scale=(1.0, 1.0, 1.0))
@@ -139,3 +140,25 @@ def test_a_truncated_model_is_refused(save_model):
 def test_a_model_that_takes_something_else_says_what_to_export(save_model, model, message):
     with pytest.raises(BackboneError, match=message):
         Backbone.from_onnx(save_model(**model), PREPROCESSING)
+
+
+def test_a_stream_takes_the_memory_of_the_one_before_and_leaves_nothing_of_it(save_model):
+    engine = OnnxEngine(save_model(), PREPROCESSING, name="tiny", device="cpu")
+    full = np.full((engine.batch_size, 4, 4, 3), 9, np.uint8)
+    for batch in (full, full[:1] + 1, full[:3] + 2):
+        [found] = engine.stream([batch])
+        np.testing.assert_array_equal(found, batch[:, 0, 0].astype(np.float32))
+
+
+def test_streams_at_a_time_have_memory_of_their_own(save_model):
+    engine = OnnxEngine(save_model(), PREPROCESSING, name="tiny", device="cpu")
+    images = [np.full((2, 4, 4, 3), value, np.uint8) for value in range(6)]
+    streams = [engine.stream(images[:3]), engine.stream(images[3:])]
+    for value in range(3):
+        assert [next(stream)[0, 0] for stream in streams] == [value, value + 3]
+
+
+def test_a_batch_beyond_the_memory_for_it_is_refused(save_model):
+    engine = OnnxEngine(save_model(), PREPROCESSING, name="tiny", device="cpu")
+    with pytest.raises(ValueError, match="at most 32 images: 33"):
+        next(engine.stream([np.zeros((33, 4, 4, 3), np.uint8)]))

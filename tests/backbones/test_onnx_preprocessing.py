@@ -60,3 +60,12 @@ def test_colours_in_the_networks_order_are_normalised_in_the_graph():
     image = noise(4, 4, 3)
     [found] = session(preprocessing).run(None, {"image": image[None]})
     np.testing.assert_array_equal(found[0], preprocessing(image))
+
+
+def test_colours_are_not_scaled_where_the_scale_is_one():
+    preprocessing = Preprocessing(size=4, mean=(103.939, 116.779, 123.68), scale=(1.0, 1.0, 1.0))
+    model = preprocessing_graph(preprocessing, opset=17, ir_version=8, resize=False)
+    assert "Mul" not in {node.op_type for node in model.graph.node}
+    image = noise(4, 4, 3)
+    [found] = session(preprocessing).run(None, {"image": image[None]})
+    np.testing.assert_array_equal(found[0], preprocessing(image))

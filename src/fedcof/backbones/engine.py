@@ -32,4 +32,7 @@ class Engine(Protocol):
         """Return the features (n, dim) of prepared images (n, 3, size, size)."""
 
     def stream(self, batches: Iterable[ImageArray]) -> Iterator[Features]:
-        """Yield the features (n, dim) of batches as `Preprocessing.as_batch` makes them."""
+        """Yield the features (n, dim) of batches as `Preprocessing.as_batch` makes them.
+
+        They have at most `batch_size` images.
+        """

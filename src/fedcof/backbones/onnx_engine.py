@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -49,6 +50,7 @@ class OnnxEngine:
         on_cuda = _CUDA in self._session.get_providers()
         self._place = "cuda" if on_cuda else "cpu"
         self.batch_size = _BATCH_SIZE[self._place]
+        self._spaces: list[onnxruntime.OrtValue] = []
         self._input = _check_input(self._session, preprocessing, name)
         self.dim = _measure_dim(self._session, self._input, preprocessing.size, name)
 
@@ -58,25 +60,45 @@ class OnnxEngine:
 
     def stream(self, batches: Iterable[ImageArray]) -> Iterator[Features]:
         """Yield the features (n, dim) of batches as `Preprocessing.as_batch` makes them."""
-        prepared = None
-        for batch in batches:
-            if prepared is None or prepared.shape()[0] != len(batch):
-                prepared = self._space(len(batch))  # new memory costs as much as preparing
-            self._prepare(batch, prepared)
-            yield self._features(prepared)
+        with self._space() as prepared:
+            for batch in batches:
+                if len(batch) > prepared.shape()[0]:  # ONNX Runtime would write beyond its end
+                    raise ValueError(f"a batch has at most {self.batch_size} images: {len(batch)}")
+                self._prepare(batch, prepared)
+                yield self._features(prepared, len(batch))
 
-    def _features(self, prepared: onnxruntime.OrtValue) -> Features:
+    def _features(self, prepared: onnxruntime.OrtValue, count: int) -> Features:
+        """Return the features of the first of some prepared images."""
         binding = self._session.io_binding()
-        binding.bind_ortvalue_input(self._input, prepared)
+        binding.bind_input(
+            self._input,
+            self._place,
+            0,
+            np.float32,
+            (count, *prepared.shape()[1:]),
+            prepared.data_ptr(),
+        )
         binding.bind_output(self._session.get_outputs()[0].name)
         self._session.run_with_iobinding(binding)
         return _pooled(binding.copy_outputs_to_cpu()[0])
 
-    def _space(self, count: int) -> onnxruntime.OrtValue:
-        """Return memory for some prepared images where the network runs."""
-        size = self._preprocessing.size
-        shape = (count, 3, size, size)
-        return onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, self._place)
+    @contextmanager
+    def _space(self) -> Iterator[onnxruntime.OrtValue]:
+        """Lend memory for a batch of prepared images where the network runs.
+
+        It is kept for the next stream: to touch new memory costs as much as to prepare the images.
+        """
+        try:
+            space = self._spaces.pop()
+        except IndexError:
+            size = self._preprocessing.size
+            space = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                (self.batch_size, 3, size, size), np.float32, self._place
+            )
+        try:
+            yield space
+        finally:
+            self._spaces.append(space)
 
     def _prepare(self, batch: ImageArray, prepared: onnxruntime.OrtValue) -> None:
         """Prepare a batch where the network runs: on the CPU a few images at a time.

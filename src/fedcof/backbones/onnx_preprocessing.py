@@ -32,8 +32,23 @@ preprocessing (uint8[n, {height}, {width}, 3] image) => (float[n, 3, {size}, {si
     square = fedcof.resize (ordered)
     pixels = Cast <to = {float}> (square)
     mean = Constant <value = float[1, 3, 1, 1] {{{mean}}}> ()
-    inverse_scale = Constant <value = float[1, 3, 1, 1] {{{inverse_scale}}}> ()
     centred = Sub (pixels, mean)
+    input = fedcof.scale_colours (centred)
+}}
+"""
+
+# A pass over the numbers that changes none is left out.
+_NO_SCALE = """
+<domain: "fedcof", opset_import: ["" : {opset}]>
+scale_colours (centred) => (input) {{
+    input = Identity (centred)
+}}
+"""
+
+_COLOUR_SCALE = """
+<domain: "fedcof", opset_import: ["" : {opset}]>
+scale_colours (centred) => (input) {{
+    inverse_scale = Constant <value = float[1, 3, 1, 1] {{{inverse_scale}}}> ()
     input = Mul (centred, inverse_scale)
 }}
 """
@@ -259,7 +274,8 @@ def preprocessing_graph(
             f"the preprocessing cuts the centre out of images whose shorter side is resized to "
             f"{preprocessing.shorter_side} pixels, which no exported model does"
         )
-    text = _MODEL + (_RESIZE + _functions(preprocessing) if resize else _NO_RESIZE)
+    text = _MODEL + (_NO_SCALE if set(preprocessing.scale) == {1.0} else _COLOUR_SCALE)
+    text += _RESIZE + _functions(preprocessing) if resize else _NO_RESIZE
     return _filled(text, preprocessing, opset=opset, ir_version=ir_version, resize=resize)
 
 
