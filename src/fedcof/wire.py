@@ -141,7 +141,9 @@ def _read_json(text: bytes) -> Any:
         return json.loads(text.decode())
     characters = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
     inside = np.bitwise_xor.accumulate((characters == ord('"')).view(np.uint8))
-    opens = (characters == ord("[")) | (characters == ord("{"))
-    if np.count_nonzero(opens & (inside == 0)) > _MOST_CONTAINERS:
+    opens = characters == ord("[")
+    opens |= characters == ord("{")
+    opens &= inside == 0
+    if np.count_nonzero(opens) > _MOST_CONTAINERS:
         raise ValueError("too many lists and objects in the header")
     return json.loads(text.decode())
