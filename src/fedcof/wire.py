@@ -103,13 +103,19 @@ def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 def _parted(header: bytes) -> tuple[str, str]:
     """Return the text of the metadata, and the JSON text that describes the arrays."""
-    text = header.decode()
-    if text.startswith(_START):  # as `encode` writes it
+    if parted := _parted_as_written(header.decode()):
+        return parted
+    whole = _read_json(header)
+    return whole.pop(_METADATA)[_KEY], json.dumps(whole)
+
+
+def _parted_as_written(text: str) -> tuple[str, str] | None:
+    """Return the two without reading what describes the arrays; None if `encode` wrote no such."""
+    if text.startswith(_START):
         said, stop = _JSON.raw_decode(text, len(_START))
         if isinstance(said, str) and text.startswith("},", stop):
             return said, "{" + text[stop + 2 :].rstrip()
-    whole = _read_json(header)
-    return whole.pop(_METADATA)[_KEY], json.dumps(whole)
+    return None
 
 
 @lru_cache(maxsize=1024)
