@@ -348,50 +348,59 @@ class _Leaving:
 
     Parameters
     ----------
+    held : ndarray of int64, shape (held,)
+        Their classes, the only ones that change.
     taken : GroupSums
-        Of the means that leave, by class, less the class mean.
+        Of the means that leave, by class held, less the class mean.
+    class_counts : ndarray of int64, shape (classes,)
+        The samples that stay.
     class_weights : ndarray of float64, shape (classes,)
         Those of what stays; 0 for a class that goes as a whole.
     row_weights : ndarray of float64, shape (num_means,)
         By how much every mean counts more or less.
     """
 
+    held: NDArray[np.int64]
     taken: GroupSums
+    class_counts: NDArray[Any]
     class_weights: NDArray[np.float64]
     row_weights: NDArray[np.float64]
 
     @classmethod
     def of(cls, scatter: Scatter, statistics: ClassStatistics, gone: slice) -> _Leaving:
-        index, size = statistics.class_index, len(scatter.classes)
+        index = statistics.class_index
         starts = np.cumsum([0, *map(len, statistics.means)])
         first, last = np.searchsorted(starts, [gone.start, gone.stop - 1], side="right") - 1
         rows = np.concatenate(statistics.means[first : last + 1])
         rows = rows[gone.start - starts[first] : gone.stop - starts[first]]
         offsets = rows - scatter.class_means[index[gone]]
-        taken = GroupSums.of([offsets], index[gone], size, statistics.counts[gone])
-        left = scatter.class_counts - taken.weights
-        others = np.maximum(1, statistics.means_per_class - taken.rows - 1)
-        class_weights = np.where(left > 0, (left - 1) / others, 0.0)
-        changes = np.where(taken.rows > 0, class_weights - scatter.class_weights, 0.0)[index]
+        held, own = np.unique(index[gone], return_inverse=True)
+        taken = GroupSums.of([offsets], own, len(held), statistics.counts[gone])
+        left = scatter.class_counts[held] - taken.weights
+        others = np.maximum(1, statistics.means_per_class[held] - taken.rows - 1)
+        class_counts, class_weights = scatter.class_counts.copy(), scatter.class_weights.copy()
+        class_counts[held] = left
+        class_weights[held] = np.where(left > 0, (left - 1) / others, 0.0)
+        changes = (class_weights - scatter.class_weights)[index]
         changes[gone] = -scatter.class_weights[index[gone]]
-        return cls(taken, class_weights, statistics.counts * changes)
+        return cls(held, taken, class_counts, class_weights, statistics.counts * changes)
 
     def what_stays(
         self, scatter: Scatter, more: NDArray[np.float64], less: NDArray[np.float64]
     ) -> Scatter | None:
         """Return the scatter with one sum of outer products more and another one less."""
-        left = scatter.class_counts - self.taken.weights
-        stays = left > 0
-        moves = self.taken.sums * np.sqrt(self.class_weights / np.maximum(left, 1))[:, None]
+        stays, left = self.class_counts > 0, np.maximum(self.class_counts[self.held], 1)
+        moves = self.taken.sums * np.sqrt(self.class_weights[self.held] / left)[:, None]
         less = less + outer_products([moves], np.float64)
         within = scatter.within_scatter + more - less
         if not stays.any() or not np.trace(less) <= LARGEST_CORRECTION * np.trace(within):
             return None
-        class_means = scatter.class_means[stays] - (self.taken.sums[stays] / left[stays, None])
+        class_means = scatter.class_means.copy()
+        class_means[self.held] -= self.taken.sums / left[:, None]
         return Scatter(
             scatter.classes[stays],
-            class_means,
-            left[stays],
+            class_means if stays.all() else class_means[stays],
+            self.class_counts[stays],
             within,
             class_weights=self.class_weights[stays],
         )
