@@ -75,7 +75,17 @@ def encoded_size(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 def decode(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and the metadata that `encode` was given.
 
-    The arrays are views of the bytes, and cannot be written to.
+    Raises
+    ------
+    CorruptBytesError
+        If the bytes are not whole.
+    """
+    arrays, metadata = views(data)
+    return {name: array.copy() for name, array in arrays.items()}, metadata
+
+
+def views(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return what `decode` does, with arrays that are views of the bytes: none can be written to.
 
     Raises
     ------

@@ -35,7 +35,7 @@ from fedcof.files import write_atomically
 from fedcof.labels import MAX_CLASS_NAME, as_labels
 from fedcof.registry import Registry
 from fedcof.transforms import NO_TRANSFORM
-from fedcof.wire import decode, encode, encoded_size
+from fedcof.wire import encode, encoded_size, views
 
 if TYPE_CHECKING:
     from fedcof.summaries.samples import Samples, Seeds
@@ -623,7 +623,7 @@ def read_fields(data: bytes) -> tuple[type[Summary], dict[str, Any]]:
         known.
     """
     try:
-        arrays, metadata = decode(data)
+        arrays, metadata = views(data)
         schema, kind = metadata.get("schema"), str(metadata["kind"])
         if kind.startswith("head"):
             raise SummaryError("kind", "a head, which is made of summaries, and none itself")
