@@ -54,8 +54,7 @@ def _probe_block(
         list(task.batches(len(held), client_id))
         for held, client_id in zip(samples, client_ids, strict=True)
     ]
-    # Copies: the arrays of a checkpoint may not be written to, which torch cannot express.
-    start = {name: torch.tensor(array) for name, array in task.state.items()}
+    start = {name: torch.from_numpy(array) for name, array in task.state.items()}
     heads = {name: value.repeat(len(samples), *[1] * value.ndim) for name, value in start.items()}
     losses, seen = torch.zeros(len(samples)), torch.zeros(len(samples))
     for step in range(max(map(len, plans))):
