@@ -560,8 +560,7 @@ class _Comparison:
     below which distance nothing is odd. ``slope`` is NaN where a site shares fewer than two
     classes; ``precision`` is the inverse of its variance, and ``blur`` the share of noise in the
     others' differences of classes, both if s is 1. ``along`` is the share of the variance within a
-    class that is taken to lie along a direction. ``weight`` is how much every row weighs in its
-    site, and ``reference`` gives the reference of some rows.
+    class that is taken to lie along a direction.
     """
 
     distance: _FLOAT
@@ -575,109 +574,142 @@ class _Comparison:
     blur: _FLOAT
     along: float
     separation: float
-    weight: _FLOAT
-    reference: Callable[[NDArray[np.int64]], _FLOAT]
+    reference: _Reference
+
+
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """The mean of the other sites beside every row, ``(base - counts * mean) / rest``.
+
+    It is made of some rows at a time: for all, only sums by site are kept. A row that no other site
+    shares its class with has the middle of all classes beside it.
+    """
+
+    rows: _Rows
+    sums: _FLOAT
+    totals: _FLOAT
+    counts: _FLOAT
+    rest: _FLOAT
+    shared: NDArray[np.bool_]
+    middle: _FLOAT
+    separation: float
+
+    @classmethod
+    def of(cls, rows: _Rows, trusted: NDArray[np.bool_]) -> _Reference:
+        counts = rows.weights * trusted[rows.site]
+        sums, totals = rows.by_label(rows.means, counts), rows.by_label(counts)
+        class_means = sums[totals > 0] / totals[totals > 0, None]
+        middle = class_means.mean(axis=0)
+        separation = float(np.median(np.square(class_means - middle).sum(axis=1)))
+        rest = totals[rows.label] - counts
+        shared = rest > 0
+        counts, rest = np.where(shared, counts, 0), np.where(shared, rest, 1)
+        return cls(rows, sums, totals, counts, rest, shared, middle, separation)
+
+    def __call__(self, some: Any) -> _FLOAT:
+        """Return the reference of some rows."""
+        own = self.rows.means[some] * self.counts[some, None]
+        return np.asarray((self._base(some) - own) / self.rest[some, None])
+
+    def _base(self, some: Any) -> _FLOAT:
+        found = self.sums[self.rows.label[some]]
+        found[~self.shared[some]] = self.middle
+        return np.asarray(found)
+
+    def every(self, some: Any) -> _FLOAT:
+        """Return how much some rows weigh in their sites."""
+        others = np.where(self.shared[some], 1 / self.rest[some], 0)
+        return np.asarray(1 / (1 / self.rows.counts[some] + others))
+
+    def weight(self, some: Any) -> _FLOAT:
+        """Return the same of those that are shared, and 0 of others."""
+        return np.where(self.shared[some], self.every(some), 0)
+
+    def by_site(self) -> tuple[_FLOAT, _FLOAT, _FLOAT]:
+        """Return sums by site: of `_numbers`, of the means and of their references, by weight."""
+        rows = self.rows
+        (sites, dim), squares = (rows.sites, rows.means.shape[1]), np.square(self.sums).sum(axis=1)
+        numbers, ours, theirs = np.zeros((8, sites)), np.zeros((sites, dim)), np.zeros((sites, dim))
+        for some in _parts_of(len(rows.site)):
+            base, weight = self._base(some), self.weight(some)
+            first, last = int(rows.site[some][0]), int(rows.site[some][-1]) + 1
+            own = rows.site[some] - first
+            for k, values in enumerate(self._numbers(some, base, squares)):
+                numbers[k, first:last] += np.bincount(own, values, last - first)
+            by_rest = weight / self.rest[some]
+            ours[first:last] += _sums(rows.means[some], own, last - first, weight)
+            theirs[first:last] += _sums(base, own, last - first, by_rest)
+            by_rest *= self.counts[some]
+            theirs[first:last] -= _sums(rows.means[some], own, last - first, by_rest)
+        return numbers, ours, theirs
+
+    def _numbers(self, some: slice, base: _FLOAT, sums_squared: _FLOAT) -> list[_FLOAT]:
+        """Return what is summed by site, in the order in which `_compare` takes it."""
+        rows, middle, origin = self.rows, self.middle, self.rows.origin
+        means, counts, rest = rows.means[some], self.counts[some], self.rest[some]
+        shared, every, weight = self.shared[some], self.every(some), self.weight(some)
+        squares = np.einsum("ij,ij->i", means, means)
+        products = np.einsum("ij,ij->i", means, base)
+        base_squares = np.where(shared, sums_squared[rows.label[some]], middle @ middle)
+        product = (products - counts * squares) / rest
+        reference = np.maximum(
+            (base_squares - 2 * counts * products + counts**2 * squares) / rest**2, 0
+        )
+        apart = np.maximum(squares - 2 * product + reference, 0)
+        # The distance from the origin, of which the rows are about `rows.origin`.
+        offset = (base @ origin - counts * (means @ origin)) / rest
+        size = np.maximum(reference + 2 * offset + origin @ origin, 0)
+        reach = np.where(shared, _SEPARATION["shared"], _SEPARATION["alone"]) ** 2 * self.separation
+        reach = np.maximum(reach, _SIZE**2 * size)
+        shares = [weight, weight / rest, shared.astype(np.float64)]
+        distances = [weight * product, weight * reference, weight * apart]
+        return [*shares, *distances, every * apart, every * reach]
 
 
 def _compare(rows: _Rows, trusted: NDArray[np.bool_]) -> _Comparison:
-    counts = rows.weights * trusted[rows.site]
-    sums, totals = rows.by_label(rows.means, counts), rows.by_label(counts)
-    class_means = sums[totals > 0] / totals[totals > 0, None]
-    middle = class_means.mean(axis=0)
-    separation = float(np.median(np.square(class_means - middle).sum(axis=1)))
-    rest = totals[rows.label] - counts
-    shared = rest > 0
-    counts, rest = np.where(shared, counts, 0), np.where(shared, rest, 1)
-
-    def base(some: Any) -> _FLOAT:
-        """Return what the reference of some rows is made of: ``(base - counts * mean) / rest``.
-
-        Of a class that no other site holds there is only the middle to compare it with.
-        """
-        found = sums[rows.label[some]]
-        found[~shared[some]] = middle
-        return np.asarray(found)
-
-    # The reference of all rows is never made: its products are enough.
-    every = 1 / (1 / rows.counts + np.where(shared, 1 / rest, 0))
-    total = rows.by_site(every)
-    weight = np.where(shared, every, 0)
-    products, along_origin, theirs = _products(rows, base, weight / rest)
-    squares = np.einsum("ij,ij->i", rows.means, rows.means)
-    base_squares = np.where(shared, np.square(sums).sum(axis=1)[rows.label], middle @ middle)
-    product = (products - counts * squares) / rest
-    reference = np.maximum(
-        (base_squares - 2 * counts * products + counts**2 * squares) / rest**2, 0
-    )
-    apart = np.maximum(squares - 2 * product + reference, 0)
-    # The distance from the origin, of which the rows are about `rows.origin`.
-    offset = (along_origin - counts * (rows.means @ rows.origin)) / rest
-    size = np.maximum(reference + 2 * offset + rows.origin @ rows.origin, 0)
-    reach = np.where(shared, _SEPARATION["shared"], _SEPARATION["alone"]) ** 2 * separation
-    reach = np.maximum(reach, _SIZE**2 * size)
-
-    known = np.maximum(rows.by_site(weight), np.finfo(np.float64).tiny)
-    ours = rows.by_site(rows.means, weight) / known[:, None]
-    theirs -= rows.by_site(rows.means, weight * counts / rest)
+    reference = _Reference.of(rows, trusted)
+    separation, numbers = reference.separation, np.bincount(rows.site, minlength=rows.sites)
+    sums, ours, theirs = reference.by_site()
+    known, by_rest, held, product, square, apart, distance, reach = sums
+    total = rows.by_site(reference.every(slice(None)))
+    known = np.maximum(known, np.finfo(np.float64).tiny)
+    ours /= known[:, None]
     theirs /= known[:, None]
-    together = rows.by_site(weight * product) - known * np.einsum("ij,ij->i", ours, theirs)
-    spread = rows.by_site(weight * reference) - known * np.square(theirs).sum(axis=1)
+    together = product - known * np.einsum("ij,ij->i", ours, theirs)
+    spread = square - known * np.square(theirs).sum(axis=1)
     shift = np.square(ours - theirs).sum(axis=1)
-    residual = np.maximum(rows.by_site(weight * apart) - known * shift, 0)
-    held = rows.by_site(shared.astype(np.float64))
+    residual = np.maximum(apart - known * shift, 0)
     several = (held > 1) & (spread > 1e-9 * separation * known)
-    along = max(_SHARE, 1 / rows.means.shape[1], _share_along_one(rows, sums, totals))
-    alone = rows.by_site(every * apart) / np.bincount(rows.site)
+    along = max(_SHARE, 1 / rows.means.shape[1], _share_along_one(reference))
+    freedom = np.where(several, held - 1, 1)
     return _Comparison(
-        distance=rows.by_site(every * apart) / total,
-        error=np.bincount(rows.site, minlength=rows.sites) / total,
-        reach=rows.by_site(every * reach) / total,
+        distance=distance / total,
+        error=numbers / total,
+        reach=reach / total,
         shift=shift,
         rest=residual / known,
-        noise=np.where(several, residual / np.maximum(held - 1, 1), alone)
-        / _median_of_chance(np.where(several, held - 1, 1) / along),
+        noise=np.where(several, residual / np.maximum(held - 1, 1), distance / numbers)
+        / _median_of_chance(freedom / along),
         slope=np.divide(together, spread, out=np.full(rows.sites, np.nan), where=several),
         precision=np.maximum(spread, 0) / along,
-        blur=np.divide(
-            rows.by_site(weight / rest),
-            spread,
-            where=several,
-            out=np.full(rows.sites, np.inf),
-        ),
+        blur=np.divide(by_rest, spread, where=several, out=np.full(rows.sites, np.inf)),
         along=along,
         separation=separation,
-        weight=weight,
-        reference=lambda some: (
-            (base(some) - rows.means[some] * counts[some, None]) / rest[some, None]
-        ),
+        reference=reference,
     )
-
-
-def _products(
-    rows: _Rows, base: Callable[[Any], _FLOAT], weight: _FLOAT
-) -> tuple[_FLOAT, _FLOAT, _FLOAT]:
-    """Return the products of `base` with every row and with the origin, and its sums by site."""
-    with_row, with_origin = np.empty((2, len(rows.site)))
-    sums = np.zeros((rows.sites, rows.means.shape[1]))
-    for some in _parts_of(len(rows.site)):
-        found, site = base(some), rows.site[some]
-        with_row[some] = np.einsum("ij,ij->i", rows.means[some], found)
-        with_origin[some] = found @ rows.origin
-        first, last = int(site[0]), int(site[-1]) + 1
-        sums[first:last] += _sums(found, site - first, last - first, weight[some])
-    return with_row, with_origin, sums
 
 
 def _parts_of(rows: int) -> list[slice]:
     return [slice(start, start + _ROWS_AT_ONCE) for start in range(0, rows, _ROWS_AT_ONCE)]
 
 
-def _share_along_one(rows: _Rows, sums: _FLOAT, totals: _FLOAT) -> float:
+def _share_along_one(reference: _Reference) -> float:
     """Return the mean squared cosine of what is left of two means without that of their class.
 
     It is the share of the variance that lies along one direction where one has most of it, as in a
     table whose columns have different units.
     """
+    rows, sums, totals = reference.rows, reference.sums, reference.totals
     some = np.unique(np.linspace(0, len(rows.site) - 1, _JUDGES).astype(np.int64))
     some = some[totals[rows.label[some]] > rows.weights[some]]
     left = rows.means[some] - sums[rows.label[some]] / totals[rows.label[some], None]
@@ -732,8 +764,10 @@ def _in_one_scale(rows: _Rows, larger: _FLOAT, odd: NDArray[np.bool_]) -> _Rows:
     if not changed.any():
         return rows
     means = rows.means.copy()
-    unit = larger[rows.site[changed], None]
-    means[changed] = (means[changed] + rows.origin) / unit - rows.origin
+    for some in _parts_of(len(means)):
+        of_odd = means[some][changed[some]] + rows.origin
+        of_odd /= larger[rows.site[some][changed[some]], None]
+        means[some][changed[some]] = of_odd - rows.origin
     return replace(rows, means=means)
 
 
@@ -929,8 +963,8 @@ def _labels_reason(rows: _Rows, comparison: _Comparison, site: int) -> str:
     """Return which of the others' classes a site's classes fit; empty where they fit none."""
     from scipy.optimize import linear_sum_assignment  # slow to import
 
-    mine = np.flatnonzero((rows.site == site) & (comparison.weight > 0))
-    weight = comparison.weight[mine, None]
+    mine = np.flatnonzero((rows.site == site) & comparison.reference.shared)
+    weight = comparison.reference.weight(mine)[:, None]
     own, theirs = (
         array - (weight * array).sum(axis=0) / weight.sum()
         for array in (rows.means[mine], comparison.reference(mine))
