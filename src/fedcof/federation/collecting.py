@@ -355,8 +355,9 @@ class Collector:
         node_id = question.node_id
         self.report.asked |= wanted & answer.client_ids
         self.report.wire_bytes += sum(map(len, answer.summaries.values()))
-        for client_id in sorted(wanted & answer.failed.keys() - self._accepted):
-            self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
+        for client_id in sorted(wanted & answer.failed.keys()):
+            if client_id not in self._accepted:
+                self._refuse(client_id, f"{answer.failed[client_id]} (at the client)")
         self._accept(
             {name: answer.summaries[name] for name in sorted(wanted & answer.summaries.keys())},
             announced=self._sites[node_id].roster.samples,
@@ -402,23 +403,25 @@ class Collector:
         """Let the summaries of some clients in: those that are new count once they are kept."""
         withdrawn = self._store.withdrawn()
         let_in: dict[str, tuple[Summary, bytes]] = {}
-        known, most = set(self._classes), self._plan.max_classes
-        for client_id in arrived.keys() & self._accepted - withdrawn:
+        found, most = set[int | str](), self._plan.max_classes
+        here = [client_id for client_id in arrived if client_id not in withdrawn]
+        for client_id in (name for name in here if name in self._accepted):
             same = self._store.holds(client_id, arrived[client_id])
             (self.report.duplicate if same else self.report.conflicting).add(client_id)
-        fresh = arrived.keys() - self._accepted - withdrawn
-        admitted = self._admission.admit_all({name: arrived[name] for name in fresh}, announced)
+        fresh = {name: arrived[name] for name in here if name not in self._accepted}
+        admitted = self._admission.admit_all(fresh, announced)
         for client_id, summary in admitted.items():
             try:
                 if isinstance(summary, SummaryError):
                     raise summary
-                new = set(summary.classes.tolist()) - known
-                if len(known) + len(new) > most:
+                labels = set(summary.classes.tolist()) - found
+                new = {label for label in labels if label not in self._classes}
+                if len(self._classes) + len(found) + len(new) > most:
                     raise SummaryError("classes", f"more than {most} classes in all")
             except SummaryError as error:
                 self._refuse(client_id, f"{error.code}: {error.message}")
                 continue
-            known |= new
+            found |= new
             let_in[client_id] = summary, arrived[client_id]
         if let_in:
             self.report.conflicting |= let_in.keys() - self._store.add(let_in)
