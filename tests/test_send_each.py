@@ -119,6 +119,34 @@ def test_the_policy_asks_for_its_step_of_every_client():
     assert policy.send_each(sender, CLIENTS) == alone(policy.guarded(sender), CLIENTS)
 
 
+@pytest.mark.parametrize("method", [Fed3R(), CCVR(), FedCOFSketch(budget=0.5)])
+def test_summaries_that_are_large_of_few_samples_are_made_one_by_one(method):
+    # 300 clients of two samples took 2 GB, and of what was made all but a few was thrown away.
+    assert [len(few) for few in Sender(method).a_few_at_a_time(CLIENTS)] == [1] * len(CLIENTS)
+
+
+def test_a_few_clients_are_few_however_little_data_each_has():
+    many = (Held(np.ones((1, 1), np.float32), np.array([0]), str(i)) for i in range(2000))
+    sizes = [len(few) for few in Sender(FedCOF()).a_few_at_a_time(many)]
+    assert sum(sizes) == 2000
+    assert max(sizes) < 600
+
+
+def test_a_client_whose_sum_overflows_is_named():
+    # The means of all were checked at once, which names nobody.
+    wrong = Held(np.full((3, 3), 1.5e308), np.zeros(3, np.int64), "b", NAMED)
+    with np.errstate(over="ignore"), pytest.raises(SummaryError, match="client 'b'"):
+        Sender(FedCOF()).send_each([held("a", 1), wrong, held("c", 1)])
+
+
+def test_names_of_classes_of_any_length_go_together():
+    names = (["x", "yy"], ["z" * 200, "x"], ["\N{CJK UNIFIED IDEOGRAPH-6F22}"])
+    clients = [Held(np.ones((len(n), 3)), n, str(i), NAMED) for i, n in enumerate(names)]
+    for steps in ((), (MinSamples(2, "merge", "other"),)):
+        sender = Sender(FedCOF(), steps=steps)
+        assert sender.send_each(clients) == alone(sender, clients)
+
+
 def test_one_client_that_is_not_well_formed_is_named():
     wrong = held("b", 2)
     wrong.features[1, 2] = np.nan

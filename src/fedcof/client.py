@@ -37,8 +37,11 @@ _SHOWN = 100
 """Classes that are said in a line."""
 
 _FEW_BYTES = 2 << 20
-"""Bytes of features of a few clients: a call costs as much as some samples, and whoever stops
-before the last one has made little for nothing."""
+"""Bytes of a few clients: a call costs as much as some samples, and whoever stops before the last
+one has made little for nothing."""
+
+_CLIENT_BYTES = 4 << 10
+"""Bytes that a client takes besides its features, with all that is made of it."""
 
 _NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
 
@@ -159,20 +162,6 @@ class Held(NamedTuple):
     labels: ArrayLike
     client_id: str = ""
     origin: Mapping[str, str] = _NO_ORIGIN
-
-
-def a_few_at_a_time(clients: Iterable[Held]) -> Iterator[list[Held]]:
-    """Yield clients as `Sender.send_each` is fast with them: with little data, many together."""
-    few: list[Held] = []
-    size = 0
-    for held in clients:
-        few.append(held)
-        size += np.asarray(held.features).nbytes
-        if size >= _FEW_BYTES:
-            yield few
-            few, size = [], 0
-    if few:
-        yield few
 
 
 @dataclass(frozen=True)
@@ -340,6 +329,23 @@ class Sender:
         """
         held = Held(features, labels, client_id, origin)
         return self.send_each([held], noise=noise)[0]
+
+    def a_few_at_a_time(self, clients: Iterable[Held]) -> Iterator[list[Held]]:
+        """Yield clients as `send_each` is fast with them: with little data, many together.
+
+        One by one where a summary is large of however few samples, such as a Gram matrix.
+        """
+        enough = _FEW_BYTES if self.method.summarizes_together else 0
+        few: list[Held] = []
+        size = 0
+        for held in clients:
+            few.append(held)
+            size += np.asarray(held.features).nbytes + _CLIENT_BYTES
+            if size >= enough:
+                yield few
+                few, size = [], 0
+        if few:
+            yield few
 
     def send_each(
         self, clients: Sequence[Held], *, noise: np.random.Generator | None = None

@@ -7,6 +7,8 @@ from typer.testing import CliRunner
 import fedcof
 from fedcof.cli import app
 from fedcof.commands.shared import EXIT_LEFT_OUT
+from fedcof.privacy.ledger import Budget, Ledger
+from fedcof.privacy.policy import Guarantee
 
 SIZES = {"cat": 8, "dog": 6, "fox": 2, "elk": 1}
 
@@ -88,3 +90,22 @@ def test_noise_spends_the_budget_of_the_policy(run, tmp_path):
     assert (tmp_path / "privacy.db").exists()
     again = run(*noise)
     assert (again.exit_code, "epsilon 50 of 60 by sample" in again.output) == (1, True)
+
+
+def test_only_clients_whose_summary_is_written_lose_of_their_budget(tmp_path, monkeypatch):
+    # All that were summarized together did, though none of them was written.
+    pytest.importorskip("opendp")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.toml").write_text("epsilon = 60.0\ndelta = 1e-5")
+    features, labels = np.ones((9, 4)) / 4, np.repeat(["cat", "dog", "cat"], 3)
+    clients = np.repeat(["a", "b", "c"], 3)
+    np.savez("site.npz", features=features, labels=labels, clients=clients)
+    noise = ["summarize", "site.npz", "--method", "fedncm", "--transform", "clip:1"]
+    noise += ["--policy", "policy.toml", "--steps", "local-privacy:50:1e-5:cat,dog"]
+    ledger, budget = Ledger(tmp_path / "privacy.db"), Budget(60.0, 1e-5)
+    ledger.spend("b", Guarantee(50.0, 1e-5).rho, budget, release="before")
+    assert CliRunner().invoke(app, [*noise, "--append", "data"]).exit_code == 1
+    assert [ledger.spent(name) > 0 for name in "abc"] == [False, True, False]
+    assert CliRunner().invoke(app, noise).exit_code == 1
+    assert [path.name for path in tmp_path.glob("*.summary")] == ["a.summary"]
+    assert [ledger.spent(name) > 0 for name in "abc"] == [True, True, False]

@@ -1,6 +1,7 @@
 """What leaves a SuperNode, above all when something goes wrong in it."""
 
 import json
+import weakref
 
 import pytest
 
@@ -16,7 +17,8 @@ from grid_double import JOB, make_clients
 from fedcof import __version__
 from fedcof.client import Sender
 from fedcof.data.reading.own_data import by_row
-from fedcof.federation.answering import answer, describe, summaries
+from fedcof.errors import SummaryError
+from fedcof.federation.answering import answer, describe, summaries, what_leaves
 from fedcof.federation.sources import Site
 from fedcof.methods import FedCOF, client_rng
 from fedcof.privacy import OPEN
@@ -142,6 +144,26 @@ def test_clients_whose_data_is_wrong_are_found_among_those_summarized_together(a
         "c004": "overflow:SummaryError",
     }
     assert record["answered"] == ["c000", "c002"]
+
+
+def test_what_was_read_of_clients_whose_data_is_wrong_is_held_no_longer():
+    # Their errors were, to the end of the answer, and with them all their data.
+    read = []
+
+    class Failing(dict):
+        def __getitem__(self, client_id):
+            data = np.zeros((2, 3))
+            read.append(weakref.ref(data))
+            return data, ["x", None]  # no label
+
+    names = [f"c{i:03d}" for i in range(20)]
+    site = Site(Failing.fromkeys(names), OPEN, dry_run=False)
+    held = []
+    for _, error in what_leaves(JOB, site, names):
+        assert isinstance(error, SummaryError)
+        held.append(sum(data() is not None for data in read))
+    assert len(held) == 20
+    assert max(held) <= 2
 
 
 def test_a_client_read_after_one_that_fills_the_answer_is_not_mentioned(ask):

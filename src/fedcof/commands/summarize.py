@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -103,7 +103,7 @@ def summarize(
     from fedcof.codings import AUTO, Float32
     from fedcof.data import Reading, read
     from fedcof.files import file_names
-    from fedcof.privacy.policy import stated_policy
+    from fedcof.privacy.policy import local_guarantee, stated_policy
     from fedcof.summaries.arrow import import_arrow
 
     with errors_for_people():
@@ -124,20 +124,29 @@ def summarize(
             out.mkdir(parents=True, exist_ok=True)
         clients = own.by_client(client_id)
         held = _held(own, clients, backbone, strict=strict)
-        leaving = _leaving(allowed, sender, held, backbone=made_by, dry_run=dry_run)
+        leaving = _leaving(allowed, sender, held, backbone=made_by)
+        guarantee = local_guarantee(sender)
+        spend = partial(
+            allowed.spend, guarantee=guarantee, release=f"summary for {sender.method.name}"
+        )
         if dry_run:
             summarized = sum(_samples_of(held) for few in leaving for held, _ in few)
         elif append is None:
             names = file_names(clients, SUFFIX)
-            summarized = _write(leaving, {name: out / names[name] for name in names}, replace=force)
+            paths = {name: out / names[name] for name in names}
+            summarized = _write(leaving, spend, paths, replace=force)
         else:
+            for name in clients:  # all are added, or none
+                allowed.check_left(name, guarantee)
             coding = Float32.name if sender.coding == AUTO else sender.coding
-            summarized = _append(leaving, append, coding)
+            summarized = _append(leaving, spend, append, coding)
         if own.left_out.count or summarized < len(own):
             raise typer.Exit(EXIT_LEFT_OUT)
 
 
-def _write(leaving: Leaving, paths: Mapping[str, Path], *, replace: bool) -> int:
+def _write(
+    leaving: Leaving, spend: Callable[[str], None], paths: Mapping[str, Path], *, replace: bool
+) -> int:
     """Write a file a client; return how many samples were summarized."""
     from fedcof.files import write_new
 
@@ -145,13 +154,14 @@ def _write(leaving: Leaving, paths: Mapping[str, Path], *, replace: bool) -> int
     for few in leaving:
         for held, sent in few:
             path = paths[held.client_id]
+            spend(held.client_id)
             write_new(path, sent.data, replace=replace)
             _say_sizes(str(path), held, sent)
             summarized += _samples_of(held)
     return summarized
 
 
-def _append(leaving: Leaving, folder: Path, coding: str) -> int:
+def _append(leaving: Leaving, spend: Callable[[str], None], folder: Path, coding: str) -> int:
     """Add all clients to a data set; return how many samples were summarized."""
     from fedcof.scale.writing import append
     from fedcof.summaries.together import from_bytes_together
@@ -162,6 +172,7 @@ def _append(leaving: Leaving, folder: Path, coding: str) -> int:
         nonlocal clients, summarized
         for few in leaving:
             for held, sent in few:
+                spend(held.client_id)
                 _say_sizes(held.client_id, held, sent)
                 summarized += _samples_of(held)
             clients += len(few)
@@ -184,16 +195,10 @@ def _samples_of(held: Held) -> int:
     return int(np.size(held.labels))
 
 
-def _leaving(
-    allowed: Policy, sender: Sender, clients: Iterable[Held], *, backbone: str, dry_run: bool
-) -> Leaving:
-    """Say what leaves clients, and yield it; unless it is only tried, what they lose is noted."""
-    from fedcof.client import a_few_at_a_time
-    from fedcof.privacy.policy import local_guarantee
-
-    guarantee, steps = local_guarantee(sender), allowed.guarded(sender).steps_in_words
-    release = f"summary for {sender.method.name}"
-    for few in a_few_at_a_time(clients):
+def _leaving(allowed: Policy, sender: Sender, clients: Iterable[Held], *, backbone: str) -> Leaving:
+    """Say what leaves clients, and yield it; what they lose by it is not noted yet."""
+    steps = allowed.guarded(sender).steps_in_words
+    for few in sender.a_few_at_a_time(clients):
         made = zip(few, allowed.send_each(sender, few, backbone=backbone), strict=True)
         left: list[tuple[Held, Sent]] = []
         for held, sent in made:
@@ -201,8 +206,6 @@ def _leaving(
                 say(f"{held.client_id}: nothing is left to send, so there is no file")
                 continue
             say(f"{held.client_id}: {sent}; steps: {steps}")
-            if not dry_run:
-                allowed.spend(held.client_id, guarantee, release=release)
             left.append((held, sent))
         yield left
 

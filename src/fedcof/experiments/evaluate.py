@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcof.client import Held, Sender, a_few_at_a_time
+from fedcof.client import Held, Sender
 from fedcof.data import Partition
 from fedcof.heads import Head
 from fedcof.privacy.differential import CentralPrivacy, noised
@@ -126,7 +126,7 @@ def collect(
         Called with the number of clients after every few.
     """
     summaries, sizes, seconds, clients = [], [], 0.0, 0
-    for few in a_few_at_a_time(Held(x, y, name, dealt.origin) for name, x, y in dealt):
+    for few in sender.a_few_at_a_time(Held(x, y, name, dealt.origin) for name, x, y in dealt):
         start = time.process_time()
         arrived = [sent for sent in sender.send_each(few) if sent is not None]
         seconds += time.process_time() - start

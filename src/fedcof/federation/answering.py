@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fedcof import __version__
-from fedcof.client import Held, Sent, a_few_at_a_time
+from fedcof.client import Held, Sent
 from fedcof.federation.records import DESCRIBE, Answer, Job, Record, Roster, code_of, fault_record
 from fedcof.federation.secure.answering import answer as secure_answer
 from fedcof.federation.secure.statistic import SECURE
@@ -111,22 +111,27 @@ def what_leaves(
 ) -> Iterator[tuple[str, Sent | BaseException]]:
     """Yield what each client sends, as far as its site's policy allows it, or why it sends nothing.
 
-    A few clients are read before one of them is yielded.
+    A few clients are read before one of them is yielded. One that cannot be read ends these few,
+    since its error holds what was read of it.
     """
+    left = iter(wanted)
     unreadable: list[tuple[str, BaseException]] = []
 
     def readable() -> Iterator[Held]:
-        for client_id in wanted:
+        for client_id in left:
             try:
                 held = _held(job, site, client_id)
             except BaseException as error:  # whatever a user's data raises
                 unreadable.append((client_id, error))
-            else:
-                yield held
+                return
+            yield held
 
-    for few in a_few_at_a_time(readable()):
-        yield from _sent(job, site, few)
-    yield from unreadable
+    while True:
+        for few in job.sender.a_few_at_a_time(readable()):
+            yield from _sent(job, site, few)
+        if not unreadable:
+            return
+        yield unreadable.pop()
 
 
 def _held(job: Job, site: Site, client_id: str) -> Held:

@@ -200,6 +200,12 @@ class Method(ABC, Generic[S]):
         )
         return summary
 
+    @property
+    def summarizes_together(self) -> bool:
+        """Whether `summarize_each` is faster than one by one, and makes little of few samples."""
+        usual = type(self).summarize is Method.summarize and not self.settles
+        return usual and self.summary_type.summarized_together
+
     def summarize_each(self, clients: Sequence[Samples], rng: Seeds) -> Sequence[S]:
         """Return what several clients send, as `summarize` does one by one, and faster.
 

@@ -126,6 +126,10 @@ class Summary(ABC):
     centred: ClassVar[frozenset[str]] = frozenset()
     """The arrays whose rows are alike, such as means: a coding may send their differences."""
 
+    summarized_together: ClassVar[bool] = False
+    """Whether `summarize_each` is faster than one by one. Then no statistic may be much larger than
+    the samples it is made of, since those of many clients are made before the first one is sent."""
+
     summarize: ClassVar[Callable[..., Any]]
     """A class method, ``summarize(features, labels, *, client_id="", rng=None, **settings)``, that
     returns the statistic of a client's samples. The settings are those hyperparameters of a method

@@ -32,6 +32,7 @@ class ClassMeans(ClientRows):
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"means": ("rows", "dim")}
     centred: ClassVar[frozenset[str]] = frozenset({"means"})
     checked_by_row: ClassVar[bool] = True
+    summarized_together: ClassVar[bool] = True
 
     means: NDArray[np.floating[Any]]
 
@@ -66,7 +67,14 @@ class ClassMeans(ClientRows):
         if means_per_class > 1:
             settings["means_per_class"] = means_per_class
             return super().summarize_each(clients, rng, **settings)
-        return [own for few in _in_one_block(clients) for own in cls._of(few).apart()]
+        return [own for few in _in_one_block(clients) for own in cls._of_each(few)]
+
+    @classmethod
+    def _of_each(cls, clients: Sequence[Samples]) -> list[Self]:
+        try:
+            return cls._of(clients).apart()
+        except SummaryError:  # whose fault it is, only one by one tells
+            return [cls._of([own]) for own in clients]
 
     @classmethod
     def _of(cls, clients: Sequence[Samples]) -> Self:
