@@ -2,6 +2,7 @@
 
 import json
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -66,6 +67,42 @@ def test_metadata_that_stand_there_twice_are_refused():
     text = json.dumps({"__metadata__": META, "a": ONE}, separators=(",", ":"))
     with pytest.raises(CorruptBytesError):
         decode(_file(f"{text[:-1]},{other}}}".encode(), TWO.tobytes()))
+
+
+def test_metadata_that_stand_there_twice_behind_an_array_are_refused():
+    # They were taken for a header of another program, and the last of them counted.
+    one, two = (f'"__metadata__":{{"fedcof":"{{\\"kind\\":\\"{k}\\"}}"}}' for k in "ab")
+    text = f'{{"a":{json.dumps(ONE)},{one},{two}}}'
+    with pytest.raises(CorruptBytesError):
+        decode(_file(text.encode(), TWO.tobytes()))
+
+
+def test_lists_where_the_metadata_should_stand_take_little_memory():
+    # They were made before they were counted: 27 times the bytes of the header.
+    data = _file(b'{"__metadata__":{"fedcof":[' + b"[]," * 200_000 + b"[]]}}", b"")
+    tracemalloc.start()
+    with pytest.raises(CorruptBytesError):
+        decode(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * len(data)
+
+
+@pytest.mark.parametrize("rest", range(8))
+def test_arrays_of_a_header_of_any_length_are_aligned(rest):
+    # They were views of the bytes wherever they stood, which C code may not read.
+    one = json.dumps({"__metadata__": META, "a": ONE}, separators=(",", ":")).encode()
+    arrays, _ = decode(_file(one + b" " * rest, TWO.tobytes()))
+    assert arrays["a"].flags.aligned
+    assert np.array_equal(arrays["a"], TWO)
+
+
+def test_an_array_that_stands_askew_in_a_file_as_ours_is_refused():
+    byte = {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}
+    askew = {"a": byte, "b": ONE | {"data_offsets": [1, 9]}}
+    one = json.dumps({"__metadata__": META, **askew}, separators=(",", ":")).encode()
+    with pytest.raises(CorruptBytesError):
+        decode(_file(one + b" " * (-len(one) % 8), b"1" + TWO.tobytes()))
 
 
 def test_a_long_header_is_not_kept():

@@ -21,7 +21,7 @@ _KEY = "fedcof"
 _METADATA = "__metadata__"
 """Where a safetensors file has texts beside its arrays."""
 
-_START = f'{{"{_METADATA}":{{"{_KEY}":'
+_START = f'{{"{_METADATA}":{{"{_KEY}":"'
 _JSON = json.JSONDecoder()
 
 _SHORT = 4 << 10
@@ -95,12 +95,17 @@ def views(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     try:
         (header_size,) = struct.unpack_from("<Q", data)
         start = 8 + header_size
-        said, described = _parted(data[8:start])
-        read = _layout if len(described) <= _SHORT else _layout.__wrapped__
-        arrays = {
-            name: np.frombuffer(data, dtype, size, start + offset).reshape(shape)
-            for name, dtype, shape, size, offset in read(described, len(data) - start)
-        }
+        header = data[8:start]
+        if ours := _parted(header):
+            said, described = ours
+            read = _layout if len(described) <= _SHORT else _layout.__wrapped__
+            arrays = {
+                name: np.frombuffer(data, dtype, size, start + offset).reshape(shape)
+                for name, dtype, shape, size, offset in read(described, len(data) - start)
+            }
+        else:
+            said = _read_json(header)[_METADATA][_KEY]
+            arrays = safetensors.load(data)
         metadata = _read_json(said.encode())
     except _NOT_WHOLE as error:
         raise CorruptBytesError(
@@ -111,20 +116,17 @@ def views(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     return arrays, metadata
 
 
-def _parted(header: bytes) -> tuple[str, str]:
-    """Return the text of the metadata, and the JSON text that describes the arrays."""
-    if parted := _parted_as_written(header.decode()):
-        return parted
-    whole = _read_json(header)
-    return whole.pop(_METADATA)[_KEY], json.dumps(whole)
+def _parted(header: bytes) -> tuple[str, str] | None:
+    """Return the text of the metadata, and the JSON text that describes the arrays.
 
-
-def _parted_as_written(text: str) -> tuple[str, str] | None:
-    """Return the two without reading what describes the arrays; None if `encode` wrote no such."""
-    if text.startswith(_START):
-        said, stop = _JSON.raw_decode(text, len(_START))
-        if isinstance(said, str) and text.startswith("},", stop):
-            return said, "{" + text[stop + 2 :].rstrip()
+    None if the header is not as `encode` writes it, which is as long as lets the arrays stand at
+    multiples of their size.
+    """
+    text = header.decode()
+    if len(header) % 8 == 0 and text.startswith(_START):
+        said, stop = _JSON.raw_decode(text, len(_START) - 1)  # a text: no list is made
+        if text.startswith('},"', stop):
+            return said, "{" + text[stop + 2 :].rstrip(" ")
     return None
 
 
@@ -141,10 +143,13 @@ def _layout(
         raise ValueError("the metadata stands there twice")
     header = described.encode()
     arrays = safetensors.load(struct.pack("<Q", len(header)) + header + bytes(size))
-    return [
+    layout = [
         (name, array.dtype, array.shape, array.size, places[name]["data_offsets"][0])
         for name, array in arrays.items()
     ]
+    if any(offset % dtype.itemsize for _, dtype, _, _, offset in layout):
+        raise ValueError("an array does not stand at a multiple of its size")
+    return layout
 
 
 def _read_json(text: bytes) -> Any:
