@@ -96,6 +96,19 @@ def test_no_question_is_begun_while_answers_wait_that_fill_the_memory(here, monk
         assert len(answers_of(grid, ids)) == nodes - 1
 
 
+def test_questions_held_back_are_answered_though_the_pool_is_broken(here, monkeypatch):
+    # They were lost, and waited for their deadline.
+    def broken(*arguments, **named):
+        raise RuntimeError("Unexpected error within the Pool")
+
+    with LocalGrid(50) as grid:
+        ids = [grid.ask(n, "describe", JOB.to_record(), 60) for n in grid.online()]
+        monkeypatch.setattr(grid._pool, "schedule", broken)
+        answers = answers_of(grid, ids)
+        assert answers[-1] == Fault("no process is left to answer")
+        assert answers_of(grid, [grid.ask(1, "describe", JOB.to_record(), 60)]) == answers[-1:]
+
+
 def test_an_answer_that_nobody_waits_for_is_dropped(here):
     with LocalGrid(1) as grid:
         first = grid.ask(1, "describe", JOB.to_record(), 60)

@@ -107,11 +107,15 @@ class LocalGrid:
             self._asked and self._begun < 2 * self._workers and self._waiting_bytes < _WAITING_BYTES
         ):
             question_id, node_id, action, question = self._asked.popleft()
+            state = self._states.get(node_id)
+            try:
+                future = self._pool.schedule(
+                    respond, args=(node_id, len(self._nodes), action, dict(question), state)
+                )
+            except RuntimeError:  # it has ended, or was broken by a process that died on its own
+                self._arrived.append((question_id, Fault("no process is left to answer")))
+                continue
             self._begun += 1
-            future = self._pool.schedule(
-                respond,
-                args=(node_id, len(self._nodes), action, dict(question), self._states.get(node_id)),
-            )
             future.add_done_callback(partial(self._take, question_id, node_id))
 
     def _take(self, question_id: str, node_id: int, future: ProcessFuture[Answered]) -> None:
