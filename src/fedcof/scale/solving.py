@@ -10,7 +10,7 @@ to the last bit whatever the engine and the number of its workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -415,8 +415,13 @@ class _Run:
                     yield replace(result, client_ids=(), set_aside=())
 
         task = partial(work, self.method, step, left_out)
+        results = self.engine(task, self.fragments)
         with one_thread():
-            total = added(kept(self.engine(task, self.fragments)), partial(_both, step))
+            try:
+                total = added(kept(results), partial(_both, step))
+            finally:  # a thread that went on would leave BLAS the one thread that it has found
+                if isinstance(results, Generator):
+                    results.close()
         if total is None:
             raise SummaryError("empty", f"no head is made: no client is left{_why(set_aside)}")
         return total
