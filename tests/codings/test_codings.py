@@ -114,6 +114,16 @@ def test_few_rows_have_no_centre(name, least):
     assert centred == ([] if least is None else list(range(least, 12)))
 
 
+@pytest.mark.parametrize("name", CODINGS)
+def test_an_array_in_the_order_of_columns_is_coded_as_its_copy(name):
+    # float16 refused it, and so every summary of AFL, whose weights are laid out so.
+    array = np.asfortranarray(np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32))
+    coded, expected = (CODINGS[name].encode(a, centred=False) for a in (array, array.copy("C")))
+    assert coded.keys() == expected.keys()
+    for part, values in coded.items():
+        np.testing.assert_array_equal(values, expected[part])
+
+
 def test_numbers_without_rows_travel_in_float32():
     numbers = np.array([1e-6, 1e6])
     for name in NAMES:

@@ -30,7 +30,7 @@ class Float16(ScaledRows):
     def pack(self, rows: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.uint8]:
         """Round to float16."""
         scaled = rows / np.where(scales > 0, scales, np.float32(1))
-        return scaled.astype("<f2").view(np.uint8)
+        return scaled.astype("<f2", order="C").view(np.uint8)
 
     def unpack(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the values, which must be finite."""
