@@ -216,15 +216,19 @@ class ClassStatistics:
             Whether a mean counts for as many samples only as can be believed of it; see
             `fedcof.robust`.
         """
-        parts = one_after_the_other(parts)
+        statistics = cls.of_parts(one_after_the_other(parts))
+        return statistics.trusted() if robust else statistics
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[ClassMeans]) -> ClassStatistics:
+        """Gather the means of clients in the order in which they are given, each once."""
         rows = np.concatenate([part.rows_per_client for part in parts])
-        statistics = cls.gather(
+        return cls.gather(
             [part.means for part in parts],
             np.concatenate([part.counts for part in parts]),
             np.concatenate([part.classes for part in parts]),
             np.repeat(np.arange(len(rows)), rows),
         )
-        return statistics.trusted() if robust else statistics
 
     def trusted(self) -> ClassStatistics:
         """Return the same means with the samples for which each can be believed to count."""

@@ -210,13 +210,7 @@ class _DifferencesPass(Pass[_Differences]):
 
     def partial(self, parts: Sequence[ClassMeans]) -> _Differences:
         """Sum over these clients, each of whom is here with all of its means."""
-        rows = np.concatenate([part.rows_per_client for part in parts])
-        statistics = ClassStatistics.gather(
-            [part.means for part in parts],
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate([part.classes for part in parts]),
-            np.repeat(np.arange(len(rows)), rows),
-        )
+        statistics = ClassStatistics.of_parts(parts)
         by_client, within = statistics.by_client(np.float64)
         labels = by_client.classes[by_client.class_index]
         between = ClassScatter.of(by_client.means, labels, by_client.counts, points=self.points)
