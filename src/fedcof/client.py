@@ -365,48 +365,51 @@ class Sender:
         SummaryError
             If one is not well-formed; `send` them one by one to have the others.
         """
-        sent: list[Sent | None] = [None] * len(clients)
-        prepared = [self.prepared(held) for held in clients]
-        places = [place for place, own in enumerate(prepared) if len(own.labels)]
-        rngs = cache(lambda place: client_rng(self.seed, clients[place].client_id))
-        made = self._summaries(clients, prepared, places, rngs)
-        for place, (summary, coding) in zip(places, made, strict=True):
+        prepared = [(held, self.prepared(held)) for held in clients]
+        sent = iter(self._sent([(held, own) for held, own in prepared if len(own.labels)], noise))
+        return [next(sent) if len(own.labels) else None for _, own in prepared]
+
+    def _sent(
+        self, clients: Sequence[tuple[Held, Samples]], noise: np.random.Generator | None
+    ) -> list[Sent | None]:
+        """Return what clients send of whom something is left to summarize."""
+        rngs = cache(lambda place: client_rng(self.seed, clients[place][0].client_id))
+        sent: list[Sent | None] = []
+        for place, (summary, coding) in enumerate(self._summaries(clients, rngs)):
             if not self.steps:
-                sent[place] = Sent(summary, summary.to_bytes(coding), coding)
+                sent.append(Sent(summary, summary.to_bytes(coding), coding))
                 continue
             left = self._after_steps(summary, noise or rngs(place))
-            if left is not None:
-                withheld = _withheld(clients[place].labels, prepared[place].labels, left)
-                sent[place] = Sent(left, left.to_bytes(coding), coding, withheld)
+            if left is None:
+                sent.append(None)
+                continue
+            held, own = clients[place]
+            withheld = _withheld(held.labels, own.labels, left)
+            sent.append(Sent(left, left.to_bytes(coding), coding, withheld))
         return sent
 
     def _summaries(
         self,
-        clients: Sequence[Held],
-        prepared: Sequence[Samples],
-        places: Sequence[int],
+        clients: Sequence[tuple[Held, Samples]],
         rngs: Callable[[int], np.random.Generator],
     ) -> list[tuple[Summary, str]]:
-        """Return the summaries of the clients at some places, each with its coding."""
+        """Return the summary of each client with its coding."""
         if not self.method.settles:
-            some = [prepared[place] for place in places]
-            made = self.method.summarize_each(some, lambda index: rngs(places[index]))
+            made = self.method.summarize_each([own for _, own in clients], rngs)
             return [(summary, self.coding) for summary in made]
         settled = []
-        for place in places:
-            own = prepared[place]
+        for place, (held, own) in enumerate(clients):
             outline = Outline(
                 classes=np.unique(own.labels),
                 samples=len(own.labels),
                 dim=np.shape(own.features)[1],
-                raw_dim=np.shape(clients[place].features)[1],
+                raw_dim=np.shape(held.features)[1],
                 client_id=own.client_id,
                 origin=own.origin,
             )
             method, coding = self.method.settle(outline, self.coding)
-            rng = rngs(place)
-            summary = method.summarize(own.features, own.labels, client_id=own.client_id, rng=rng)
-            settled.append((summary.with_origin(own.origin), coding))
+            (summary,) = method.summarize_each([own], {0: rngs(place)}.__getitem__)
+            settled.append((summary, coding))
         return settled
 
     def _after_steps(self, summary: Summary, rng: np.random.Generator) -> Summary | None:

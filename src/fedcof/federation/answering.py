@@ -88,7 +88,8 @@ def summaries(job: Job, site: Site, wanted: Sequence[str], limit: int) -> Answer
             if isinstance(sent, BaseException):
                 raise sent
             site.check_not_dry()
-            if size + sent.wire_bytes <= limit:
+            fits = size + sent.wire_bytes <= limit
+            if fits:
                 site.policy.spend(client_id, guarantee, release=release)
         except BaseException as error:  # one client's fault is not that of the others
             _log.error("client %r: %s", client_id, code_of(error), exc_info=error)
@@ -97,7 +98,7 @@ def summaries(job: Job, site: Site, wanted: Sequence[str], limit: int) -> Answer
         if sent.wire_bytes > limit:
             failed[client_id] = "too-large"
             continue
-        if size + sent.wire_bytes > limit:
+        if not fits:
             break
         size += sent.wire_bytes
         done[client_id] = sent.data

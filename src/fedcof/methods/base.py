@@ -25,7 +25,7 @@ from fedcof.registry import Registry
 from fedcof.screening import screen
 from fedcof.settings import check_settings, settings_of
 from fedcof.summaries import Summary, ordered
-from fedcof.summaries.base import NOISE, TRANSFORM, common_origin
+from fedcof.summaries.base import NOISE, TRANSFORM, common_origin, one_by_one
 from fedcof.summaries.class_sums import ClassSums
 from fedcof.summaries.samples import Samples, Seed, Seeds
 from fedcof.transforms import NO_TRANSFORM, Transform, parse
@@ -222,12 +222,7 @@ class Method(ABC, Generic[S]):
         """
         if type(self).summarize is Method.summarize:
             return self.summary_type.summarize_each(clients, rng, **self.client_settings)  # type: ignore[return-value]
-        return [
-            self.summarize(
-                own.features, own.labels, client_id=own.client_id, rng=rng(place)
-            ).with_origin(own.origin)
-            for place, own in enumerate(clients)
-        ]
+        return one_by_one(self.summarize, clients, rng)
 
     def solve(
         self,

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from operator import attrgetter, ge, itemgetter
@@ -285,12 +285,7 @@ class Summary(ABC):
         SummaryError
             If one is not well-formed.
         """
-        return [
-            cls.summarize(
-                own.features, own.labels, client_id=own.client_id, rng=rng(place), **settings
-            ).with_origin(own.origin)
-            for place, own in enumerate(clients)
-        ]
+        return one_by_one(partial(cls.summarize, **settings), clients, rng)
 
     def to_arrow(self, coding: str = Float32.name) -> Any:
         """Return the summary as a `pyarrow.Table`, a row a mean; see `fedcof.summaries.arrow`."""
@@ -543,6 +538,24 @@ class Summary(ABC):
     def save(self, path: str | Path) -> None:
         """Write the summary to a file, in the wire's format."""
         write_atomically(Path(path), self.to_bytes())
+
+
+def one_by_one(summarize: Callable[..., S], clients: Sequence[Samples], rng: Seeds) -> list[S]:
+    """Return the statistics of several clients, each made by itself.
+
+    Parameters
+    ----------
+    summarize : callable
+        That of a statistic or of a method.
+    clients, rng
+        As for `Summary.summarize_each`.
+    """
+    return [
+        summarize(own.features, own.labels, client_id=own.client_id, rng=rng(place)).with_origin(
+            own.origin
+        )
+        for place, own in enumerate(clients)
+    ]
 
 
 @cache

@@ -91,10 +91,10 @@ def answer(job: Job, site: Site, question: Record, context: Any) -> Answer:
     Answer
         What each client answers, or the code of its failure.
     """
-    statistic, exchange = Statistic.from_record(question), int(question["exchange"])
-    messages = Answer.from_record(question, limit=len(question["blob"])).summaries
     from flwr.app import ConfigRecord  # slow to import, and only needed here
 
+    statistic, exchange = Statistic.from_record(question), int(question["exchange"])
+    messages = Answer.from_record(question, limit=len(question["blob"])).summaries
     kept: ConfigRecord = context.state.config_records.setdefault(_KEPT, ConfigRecord())
     clients = site.clients
     names = set(clients)  # of a mapping that reads on demand, `in` would read the client's data
